@@ -1,0 +1,277 @@
+//! What callers see when something fails.
+
+mod error_code;
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::cluster::BrokerAddress;
+use crate::cluster::TopicPartition;
+
+pub use error_code::ErrorCode;
+
+/// Why a lower layer failed; its type stays inside the crate.
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Everything that can go wrong, with the topic, partition, broker, path or key that it concerns.
+///
+/// The text says what was being done; [`source`](std::error::Error::source) says why it failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A configuration value is missing, malformed or out of range.
+    #[error("invalid configuration `{key}`: {reason}")]
+    InvalidConfig {
+        /// The property's key.
+        key: String,
+        /// What is wrong with it, with the value.
+        reason: String,
+    },
+
+    /// A `.properties` file cannot be read or parsed.
+    #[error("property file {}{}: {reason}", path.display(), line.map(|n| format!(", line {n}")).unwrap_or_default())]
+    PropertyFile {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1, where the trouble has one.
+        line: Option<usize>,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// An argument of a call is out of its range.
+    #[error("invalid {name}: {reason}")]
+    InvalidArgument {
+        /// The argument.
+        name: &'static str,
+        /// What is wrong with it, with the value.
+        reason: String,
+    },
+
+    /// Streams were asked for twice; a connector makes its streams once.
+    #[error("message streams were already created by this connector")]
+    MessageStreamsExist,
+
+    /// The connector or client was closed, before or during the call.
+    #[error("closed")]
+    Closed,
+
+    /// The system refused to start another thread.
+    #[error("could not start thread {name}")]
+    Thread {
+        /// The thread's name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A broker cannot be reached, broke the connection or did not answer in time.
+    #[error("lost broker {address} while {doing}")]
+    Broker {
+        /// The broker.
+        address: BrokerAddress,
+        /// What was being done, e.g. "connecting".
+        doing: &'static str,
+        /// What the socket said.
+        source: io::Error,
+    },
+
+    /// A broker answered with bytes that are not an answer to the request.
+    #[error("unusable answer of broker {address} to {api}")]
+    Response {
+        /// The broker.
+        address: BrokerAddress,
+        /// The request that was answered.
+        api: &'static str,
+        /// The field and the trouble with it.
+        source: Source,
+    },
+
+    /// A request cannot be put into bytes, e.g. for a name of more than 32,767 bytes.
+    #[error("cannot encode {api} request")]
+    Request {
+        /// The request.
+        api: &'static str,
+        /// The field and the trouble with it.
+        source: Source,
+    },
+
+    /// A broker answered with an error code for one partition.
+    #[error("broker {address} refused {api} of {topic_partition}: {code}")]
+    Partition {
+        /// The broker.
+        address: BrokerAddress,
+        /// The request.
+        api: &'static str,
+        /// The partition concerned.
+        topic_partition: TopicPartition,
+        /// The broker's code.
+        code: ErrorCode,
+    },
+
+    /// A broker left a partition or topic that was asked for out of its answer, or said nothing of use about it.
+    #[error("answer of broker {address} to {api} lacks {what}")]
+    Incomplete {
+        /// The broker.
+        address: BrokerAddress,
+        /// The request.
+        api: &'static str,
+        /// What is missing.
+        what: String,
+    },
+
+    /// No broker answered a metadata request.
+    #[error("no metadata for {topics:?} from any of {brokers:?}")]
+    Metadata {
+        /// The topics asked for.
+        topics: Vec<String>,
+        /// The brokers tried, `host:port`.
+        brokers: Vec<String>,
+        /// The last broker's error; `None` when there was no broker to ask.
+        source: Option<Box<Error>>,
+    },
+
+    /// ZooKeeper cannot be reached, or refused an operation.
+    #[error("zookeeper: {doing}")]
+    ZooKeeper {
+        /// The operation, with its path.
+        doing: String,
+        /// What the client said.
+        source: Source,
+    },
+
+    /// The chroot of `zookeeper.connect` does not exist; it is not created silently (KAFKA-2088).
+    #[error("chroot {chroot} does not exist in zookeeper {hosts}")]
+    MissingChroot {
+        /// The missing path.
+        chroot: String,
+        /// The hosts of the connect string.
+        hosts: String,
+    },
+
+    /// A znode holds something that cannot be used.
+    #[error("unusable znode {path}: {reason}")]
+    Znode {
+        /// The node.
+        path: String,
+        /// What is wrong with its content.
+        reason: String,
+    },
+
+    /// Another live process has registered the same member id (`consumer.id`).
+    #[error("member id already registered: {path} is held by session {session:#x}")]
+    MemberIdTaken {
+        /// The registration node.
+        path: String,
+        /// The session that holds it.
+        session: i64,
+    },
+
+    /// All attempts of the first rebalance failed; background rebalances go on instead.
+    #[error("{member} could not rebalance in {attempts} attempts")]
+    RebalanceFailed {
+        /// The member's id.
+        member: String,
+        /// `rebalance.max.retries`.
+        attempts: u32,
+        /// Why the last attempt failed.
+        source: Box<Error>,
+    },
+
+    /// Another member owns a partition that this member was assigned.
+    #[error("{path} is owned by {owner}")]
+    OwnershipConflict {
+        /// The owner node.
+        path: String,
+        /// The thread id in it.
+        owner: String,
+    },
+
+    /// The assignment was made from a view of the group that has changed since.
+    #[error("the group changed during the rebalance")]
+    GroupChanged,
+
+    /// The ZooKeeper session ended; what it owned may belong to others by now.
+    #[error("zookeeper session expired")]
+    SessionExpired,
+
+    /// A commit named a partition that this member does not own any more.
+    #[error("{topic_partition} is not owned by this member")]
+    NotOwned {
+        /// The partition.
+        topic_partition: TopicPartition,
+    },
+}
+
+impl Error {
+    /// Whether the same call may succeed later without any change by the caller.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::InvalidConfig { .. }
+            | Self::PropertyFile { .. }
+            | Self::InvalidArgument { .. }
+            | Self::MessageStreamsExist
+            | Self::Closed
+            | Self::MissingChroot { .. }
+            | Self::MemberIdTaken { .. }
+            | Self::NotOwned { .. }
+            | Self::Request { .. } => false,
+            Self::Partition { code, .. } => code.is_retriable(),
+            Self::Thread { .. }
+            | Self::Broker { .. }
+            | Self::Response { .. }
+            | Self::Incomplete { .. }
+            | Self::Metadata { .. }
+            | Self::ZooKeeper { .. }
+            | Self::Znode { .. }
+            | Self::RebalanceFailed { .. }
+            | Self::OwnershipConflict { .. }
+            | Self::GroupChanged
+            | Self::SessionExpired => true,
+        }
+    }
+
+    /// The error and all its sources in one line, for logs and events.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            source = error.source();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_tells_what_was_done_and_why_it_failed() {
+        let error = Error::Broker {
+            address: BrokerAddress::new("localhost", 9092),
+            doing: "connecting",
+            source: io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"),
+        };
+        assert_eq!(
+            error.chain(),
+            "lost broker localhost:9092 while connecting: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_property_file_error_names_the_line_where_there_is_one() {
+        let error = |line| {
+            let path = PathBuf::from("consumer.properties");
+            let reason = String::from("odd");
+            Error::PropertyFile { path, line, reason }.to_string()
+        };
+        assert_eq!(
+            error(Some(3)),
+            "property file consumer.properties, line 3: odd"
+        );
+        assert_eq!(error(None), "property file consumer.properties: odd");
+    }
+}
