@@ -2,6 +2,7 @@
 
 mod cluster;
 mod error;
+pub mod protocol;
 mod thread;
 
 pub use cluster::Broker;

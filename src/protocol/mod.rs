@@ -1,0 +1,66 @@
+//! Turns bytes into values and values into bytes.
+//!
+//! ```text
+//!  Request ----> Writer ----> frame ~~~~> broker
+//!                                           |
+//!  Response <--- Reader <---- frame <~~~~~~~+
+//!     |
+//!  MessageSet ----> EntryCursor ----> messages, decompressed and checked
+//! ```
+//!
+//! A request and its response share a file, and both directions of both are here, so that a broker can be played as
+//! well as asked. Sentinels of the wire (code 0, offset -1, leader -1) end here: they become `Option` or an enum.
+//!
+//! Knows no socket, clock, thread or log.
+
+mod decode_error;
+mod encode_error;
+mod reader;
+mod writer;
+
+mod request;
+mod topic_groups;
+
+mod fetch;
+mod fetch_stream;
+mod list_offsets;
+mod metadata;
+mod produce;
+mod replica;
+
+mod message_set;
+
+pub(crate) use decode_error::DecodeError;
+pub(crate) use encode_error::EncodeError;
+pub(crate) use reader::Reader;
+pub(crate) use writer::Writer;
+
+pub(crate) use request::Request;
+pub(crate) use request::RequestHeader;
+pub(crate) use request::Response;
+pub(crate) use request::request_frame;
+pub(crate) use request::response_frame;
+
+pub use fetch::FetchPartition;
+pub use fetch::FetchRequest;
+pub use fetch::FetchResponse;
+pub use fetch::FetchedPartition;
+pub(crate) use fetch_stream::FetchSink;
+pub(crate) use fetch_stream::read_fetch_response;
+pub use list_offsets::ListOffsetsPartition;
+pub use list_offsets::ListOffsetsRequest;
+pub use list_offsets::ListOffsetsResponse;
+pub use list_offsets::OffsetTime;
+pub use list_offsets::PartitionOffsets;
+pub use metadata::MetadataRequest;
+pub use metadata::MetadataResponse;
+pub use metadata::PartitionMetadata;
+pub use metadata::TopicMetadata;
+pub use produce::ProducePartition;
+pub use produce::ProduceRequest;
+pub use produce::ProduceResponse;
+pub use produce::ProducedPartition;
+pub use produce::RequiredAcks;
+pub use replica::Replica;
+
+pub use message_set::MessageSet;

@@ -1,0 +1,220 @@
+//! Checked reading of a frame.
+
+use std::io;
+use std::io::Read;
+use std::time::Duration;
+
+use crate::protocol::decode_error::DecodeError;
+
+/// Reads the fields of one frame, big-endian, each by its name.
+///
+/// Counts and lengths are compared with the bytes that the frame has left before anything is done with them, and
+/// buffers grow as bytes really arrive, so a peer that lies costs no memory.
+pub(crate) struct Reader<R> {
+    stream: R,
+    remaining: usize,
+}
+
+impl<'a> Reader<&'a [u8]> {
+    /// Reads a frame that is in memory.
+    pub(crate) fn new(frame: &'a [u8]) -> Self {
+        Self::of_frame(frame, frame.len())
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the rest of a frame, `remaining` bytes, from a stream and never more than that.
+    pub(crate) fn of_frame(stream: R, remaining: usize) -> Self {
+        Self { stream, remaining }
+    }
+
+    /// Begins a frame: reads its size, which must be from `least` to `most`, and reads no further.
+    pub(crate) fn next_frame(
+        mut stream: R,
+        least: usize,
+        most: usize,
+    ) -> Result<Self, DecodeError> {
+        let mut size = [0; 4];
+        let source = stream.read_exact(&mut size);
+        source.map_err(|source| DecodeError::Io {
+            field: "size",
+            source,
+        })?;
+        let size = i32::from_be_bytes(size);
+        match usize::try_from(size) {
+            Ok(remaining) if (least..=most).contains(&remaining) => {
+                Ok(Self::of_frame(stream, remaining))
+            }
+            _ => Err(DecodeError::FrameSize { size, least, most }),
+        }
+    }
+
+    /// Bytes of the frame that have not been read.
+    pub(crate) fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    /// Reads and forgets what the frame has left. Bytes beyond the known fields are no error.
+    pub(crate) fn skip_rest(&mut self) -> Result<(), DecodeError> {
+        let field = "rest of the frame";
+        let mut rest = (&mut self.stream).take(length_of(self.remaining));
+        let skipped = io::copy(&mut rest, &mut io::sink());
+        let skipped = skipped.map_err(|source| DecodeError::Io { field, source })?;
+        if skipped < length_of(self.remaining) {
+            return Err(ended(field));
+        }
+        self.remaining = 0;
+        Ok(())
+    }
+
+    /// One byte, signed.
+    pub(crate) fn i8(&mut self, field: &'static str) -> Result<i8, DecodeError> {
+        self.fixed(field).map(i8::from_be_bytes)
+    }
+
+    /// Two bytes, signed.
+    pub(crate) fn i16(&mut self, field: &'static str) -> Result<i16, DecodeError> {
+        self.fixed(field).map(i16::from_be_bytes)
+    }
+
+    /// Four bytes, signed.
+    pub(crate) fn i32(&mut self, field: &'static str) -> Result<i32, DecodeError> {
+        self.fixed(field).map(i32::from_be_bytes)
+    }
+
+    /// Four bytes, unsigned.
+    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        self.fixed(field).map(u32::from_be_bytes)
+    }
+
+    /// Eight bytes, signed.
+    pub(crate) fn i64(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        self.fixed(field).map(i64::from_be_bytes)
+    }
+
+    /// Milliseconds in four bytes; a negative number counts as none.
+    pub(crate) fn milliseconds(&mut self, field: &'static str) -> Result<Duration, DecodeError> {
+        let milliseconds = self.i32(field)?;
+        Ok(Duration::from_millis(
+            u64::try_from(milliseconds).unwrap_or(0),
+        ))
+    }
+
+    /// A string that must be there.
+    pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
+        let left = self.remaining;
+        self.nullable_string(field)?.ok_or(DecodeError::Length {
+            field,
+            length: -1,
+            left,
+        })
+    }
+
+    /// A string, or null.
+    pub(crate) fn nullable_string(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<String>, DecodeError> {
+        let length = self.i16(field)?;
+        if length == -1 {
+            return Ok(None);
+        }
+        let length = self.checked_length(field, i64::from(length))?;
+        let mut bytes = Vec::new();
+        self.fill(field, length, &mut bytes)?;
+        let text = String::from_utf8(bytes).map_err(|error| DecodeError::Utf8 {
+            field,
+            text: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })?;
+        Ok(Some(text))
+    }
+
+    /// Bytes with their length in front; null is read as empty.
+    pub(crate) fn bytes(&mut self, field: &'static str) -> Result<Vec<u8>, DecodeError> {
+        let length = self.length(field)?;
+        let mut bytes = Vec::new();
+        self.fill(field, length, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A run of `item`s with their count in front; null is read as empty.
+    pub(crate) fn array<T>(
+        &mut self,
+        field: &'static str,
+        mut item: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        // An element takes a byte at least, so a count is checked just as a length is.
+        let count = self.length(field)?;
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// A length or count of four bytes, checked against the bytes left; -1, which is null, is read as 0.
+    pub(crate) fn length(&mut self, field: &'static str) -> Result<usize, DecodeError> {
+        match self.i32(field)? {
+            -1 => Ok(0),
+            length => self.checked_length(field, i64::from(length)),
+        }
+    }
+
+    /// Appends `length` bytes to `bytes`, which grows no faster than they arrive.
+    pub(crate) fn fill(
+        &mut self,
+        field: &'static str,
+        length: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        self.claim(field, length)?;
+        let mut part = (&mut self.stream).take(length_of(length));
+        match part.read_to_end(bytes) {
+            Ok(read) if read == length => Ok(()),
+            Ok(_) => Err(ended(field)),
+            Err(source) => Err(DecodeError::Io { field, source }),
+        }
+    }
+
+    fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        self.claim(field, N)?;
+        let mut bytes = [0; N];
+        match self.stream.read_exact(&mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(source) => Err(DecodeError::Io { field, source }),
+        }
+    }
+
+    fn claim(&mut self, field: &'static str, needed: usize) -> Result<(), DecodeError> {
+        let left = self.remaining;
+        self.remaining = left.checked_sub(needed).ok_or(DecodeError::Truncated {
+            field,
+            needed,
+            left,
+        })?;
+        Ok(())
+    }
+
+    fn checked_length(&self, field: &'static str, length: i64) -> Result<usize, DecodeError> {
+        let left = self.remaining;
+        match usize::try_from(length) {
+            Ok(length) if length <= left => Ok(length),
+            _ => Err(DecodeError::Length {
+                field,
+                length,
+                left,
+            }),
+        }
+    }
+}
+
+fn length_of(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn ended(field: &'static str) -> DecodeError {
+    DecodeError::Io {
+        field,
+        source: io::Error::from(io::ErrorKind::UnexpectedEof),
+    }
+}
