@@ -2,6 +2,7 @@
 
 mod cluster;
 mod error;
+pub mod net;
 pub mod protocol;
 mod thread;
 
@@ -10,3 +11,7 @@ pub use cluster::BrokerAddress;
 pub use cluster::TopicPartition;
 pub use error::Error;
 pub use error::ErrorCode;
+pub use net::SimpleConsumer;
+pub use net::SimpleConsumerOptions;
+pub use net::SyncProducer;
+pub use net::SyncProducerOptions;

@@ -1,0 +1,13 @@
+//! What comes from above.
+
+use crate::cluster::Broker;
+use crate::error::Error;
+
+/// What the broker tower needs to know from ZooKeeper.
+pub(crate) trait BrokerDirectory: Send + Sync {
+    /// The live brokers that can be connected to.
+    fn brokers(&self) -> Result<Vec<Broker>, Error>;
+
+    /// Those of `topics` that exist; metadata is never asked for others, since asking may create them (D13).
+    fn existing_topics(&self, topics: &[String]) -> Result<Vec<String>, Error>;
+}

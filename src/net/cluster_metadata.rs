@@ -1,0 +1,331 @@
+//! The cached view of the cluster and its refreshing.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crossbeam_channel::select;
+use parking_lot::Mutex;
+
+use crate::cluster::Broker;
+use crate::error::Error;
+use crate::error::ErrorCode;
+use crate::net::broker_directory::BrokerDirectory;
+use crate::net::canceller::Canceller;
+use crate::net::cluster_view::ClusterView;
+use crate::net::metadata_round::MetadataRound;
+use crate::protocol::MetadataResponse;
+use crate::thread::StopSignal;
+use crate::thread::Stopper;
+
+/// How [`ClusterMetadata`] asks.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterMetadataOptions {
+    /// `client.id`.
+    pub(crate) client_id: String,
+    /// `socket.timeout.ms`: for connecting to one broker, and again for its answer.
+    pub(crate) socket_timeout: Duration,
+    /// `refresh.leader.backoff.ms`: the least time between the beginnings of two tries.
+    pub(crate) backoff: Duration,
+    /// `metadata.max.age.ms`: how old a view may be before [`ClusterMetadata::view_of`] asks again.
+    pub(crate) max_age: Duration,
+}
+
+/// Knows brokers, partitions and leaders, as immutable [`ClusterView`]s with rising version numbers.
+///
+/// A refresh runs in the thread that wants it; whoever wants one meanwhile waits for its result, so
+/// there is at most one in flight.
+pub(crate) struct ClusterMetadata {
+    directory: Arc<dyn BrokerDirectory>,
+    options: ClusterMetadataOptions,
+    state: Mutex<State>,
+}
+
+struct State {
+    view: Arc<ClusterView>,
+    /// The topics of the last successful refresh, those that do not exist included.
+    answered: BTreeSet<String>,
+    /// Somebody knows that the view is out of date.
+    is_stale: bool,
+    last_try: Option<Instant>,
+    last_success: Option<Instant>,
+    /// Ends the refresh in flight, if there is one.
+    in_flight: Option<Canceller>,
+    /// Stopped, and replaced by a new one, at the end of every refresh.
+    finished: Stopper,
+    /// Of the next metadata request.
+    correlation_id: i32,
+}
+
+/// Whether a code says that the brokers' state has changed since the metadata was asked for.
+///
+/// Codes that nobody knows count too: asking again is cheap, staying with the wrong broker is not.
+pub(crate) fn means_stale(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::UnknownServerError
+            | ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::LeaderNotAvailable
+            | ErrorCode::NotLeaderOrFollower
+            | ErrorCode::BrokerNotAvailable
+            | ErrorCode::ReplicaNotAvailable
+            | ErrorCode::NetworkException
+            | ErrorCode::KafkaStorageError
+            | ErrorCode::ListenerNotFound
+            | ErrorCode::FencedLeaderEpoch
+            | ErrorCode::UnknownLeaderEpoch
+            | ErrorCode::Other(_)
+    )
+}
+
+impl ClusterMetadata {
+    pub(crate) fn new(
+        directory: Arc<dyn BrokerDirectory>,
+        options: ClusterMetadataOptions,
+    ) -> Self {
+        let state = State {
+            view: Arc::default(),
+            answered: BTreeSet::new(),
+            is_stale: false,
+            last_try: None,
+            last_success: None,
+            in_flight: None,
+            finished: Stopper::new(),
+            correlation_id: 0,
+        };
+        Self {
+            directory,
+            options,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// What is known now, however old.
+    pub(crate) fn view(&self) -> Arc<ClusterView> {
+        Arc::clone(&self.state.lock().view)
+    }
+
+    /// When a refresh last began.
+    pub(crate) fn last_try(&self) -> Option<Instant> {
+        self.state.lock().last_try
+    }
+
+    /// When a refresh last succeeded.
+    pub(crate) fn last_success(&self) -> Option<Instant> {
+        self.state.lock().last_success
+    }
+
+    /// Makes the next [`view_of`](Self::view_of) ask the brokers: after a lost connection, a timeout,
+    /// or a code that [`means_stale`].
+    pub(crate) fn request_refresh(&self) {
+        self.state.lock().is_stale = true;
+    }
+
+    /// What is known of `topics`; asks only where that is incomplete, out of date or too old.
+    ///
+    /// # Errors
+    ///
+    /// As [`refresh`](Self::refresh).
+    pub(crate) fn view_of(
+        &self,
+        topics: &[String],
+        stop: &StopSignal,
+    ) -> Result<Arc<ClusterView>, Error> {
+        match self.fresh_view_of(topics) {
+            Some(view) => Ok(view),
+            None => self.refresh(topics, stop),
+        }
+    }
+
+    /// Asks the brokers about `topics`, those of them that exist, and returns the view with their answer.
+    ///
+    /// Waits out the back-off since the last try before it asks. Each broker is tried once, in random
+    /// order, over a connection of its own; the first answer that can be read is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Metadata`] when no broker answered, [`Error::Closed`] when stopped or cancelled, and
+    /// what the directory said if that failed.
+    pub(crate) fn refresh(
+        &self,
+        topics: &[String],
+        stop: &StopSignal,
+    ) -> Result<Arc<ClusterView>, Error> {
+        match self.take_turn(topics, stop)? {
+            Turn::Own(flight) => self.ask(topics, flight),
+            Turn::Done(view) => Ok(view),
+        }
+    }
+
+    /// Waits for a view newer than `version`. `None` when there is none at the deadline or the stop.
+    pub(crate) fn await_update(
+        &self,
+        version: u64,
+        deadline: Instant,
+        stop: &StopSignal,
+    ) -> Option<Arc<ClusterView>> {
+        loop {
+            let finished = {
+                let state = self.state.lock();
+                if state.view.version() > version {
+                    return Some(Arc::clone(&state.view));
+                }
+                state.finished.signal()
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || stop.is_stopped() {
+                return None;
+            }
+            select! {
+                recv(finished.receiver()) -> _ => {}
+                recv(stop.receiver()) -> _ => {}
+                default(left) => {}
+            }
+        }
+    }
+
+    /// Ends the refresh in flight at once, with [`Error::Closed`]; later ones are not affected.
+    pub(crate) fn cancel(&self) {
+        let in_flight = self.state.lock().in_flight.clone();
+        if let Some(canceller) = in_flight {
+            canceller.cancel();
+        }
+    }
+
+    fn fresh_view_of(&self, topics: &[String]) -> Option<Arc<ClusterView>> {
+        let state = self.state.lock();
+        let is_young = state
+            .last_success
+            .is_some_and(|then| then.elapsed() < self.options.max_age);
+        let is_fresh = is_young
+            && !state.is_stale
+            && state
+                .view
+                .is_complete_for(topics.iter().map(String::as_str));
+        is_fresh.then(|| Arc::clone(&state.view))
+    }
+
+    /// Waits until nobody else asks and the back-off is over, or somebody else has asked for all `topics`.
+    fn take_turn(&self, topics: &[String], stop: &StopSignal) -> Result<Turn<'_>, Error> {
+        let known = self.view().version();
+        while !stop.is_stopped() {
+            match self.next_step(topics, known, stop) {
+                Step::Turn(turn) => return Ok(turn),
+                Step::Pause(until) => {
+                    stop.pause_until(until);
+                }
+                Step::Await(finished) => {
+                    select! {
+                        recv(finished.receiver()) -> _ => {}
+                        recv(stop.receiver()) -> _ => {}
+                    }
+                }
+            }
+        }
+        Err(Error::Closed)
+    }
+
+    fn next_step(&self, topics: &[String], known: u64, stop: &StopSignal) -> Step<'_> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let has_all = || topics.iter().all(|topic| state.answered.contains(topic));
+        if state.view.version() > known && has_all() {
+            return Step::Turn(Turn::Done(Arc::clone(&state.view)));
+        }
+        if state.in_flight.is_some() {
+            return Step::Await(state.finished.signal());
+        }
+        let due = state.last_try.map(|last| last + self.options.backoff);
+        if let Some(due) = due.filter(|due| *due > now) {
+            return Step::Pause(due);
+        }
+        let canceller = Canceller::observing(stop);
+        state.in_flight = Some(canceller.clone());
+        state.last_try = Some(now);
+        // Who finds the view out of date from now on means the answer that we shall get, too.
+        state.is_stale = false;
+        Step::Turn(Turn::Own(Flight {
+            metadata: self,
+            canceller,
+            has_landed: false,
+        }))
+    }
+
+    fn ask(&self, topics: &[String], flight: Flight<'_>) -> Result<Arc<ClusterView>, Error> {
+        let existing = self.directory.existing_topics(topics)?;
+        // Without a name the question would be about all topics there are.
+        let (brokers, answer) = if existing.is_empty() {
+            (Vec::new(), MetadataResponse::default())
+        } else {
+            let brokers = self.directory.brokers()?;
+            let answer = self.ask_brokers(&brokers, &existing, &flight.canceller)?;
+            (brokers, answer)
+        };
+        let asked: BTreeSet<String> = topics.iter().cloned().collect();
+        let existing: BTreeSet<String> = existing.into_iter().collect();
+        let gone = asked.difference(&existing).cloned().collect();
+        let live = brokers.iter().map(|broker| broker.id).collect();
+        let view = {
+            let mut state = self.state.lock();
+            let view = Arc::new(state.view.updated(answer, &live, &gone));
+            state.view = Arc::clone(&view);
+            state.answered = asked;
+            state.last_success = Some(Instant::now());
+            view
+        };
+        flight.land();
+        Ok(view)
+    }
+
+    fn ask_brokers(
+        &self,
+        brokers: &[Broker],
+        topics: &[String],
+        canceller: &Canceller,
+    ) -> Result<MetadataResponse, Error> {
+        let correlation_id = self.state.lock().correlation_id;
+        let mut round = MetadataRound::new(&self.options, canceller, correlation_id);
+        let answer = round.run(brokers, topics);
+        self.state.lock().correlation_id = round.correlation_id();
+        answer
+    }
+}
+
+/// What to do next on the way to a new view.
+enum Step<'a> {
+    Turn(Turn<'a>),
+    Pause(Instant),
+    Await(StopSignal),
+}
+
+/// Whose answer it will be.
+enum Turn<'a> {
+    /// The caller asks the brokers.
+    Own(Flight<'a>),
+    /// Another thread has asked for the same topics meanwhile.
+    Done(Arc<ClusterView>),
+}
+
+/// The refresh in flight. However it ends, those who wait for it hear of it.
+struct Flight<'a> {
+    metadata: &'a ClusterMetadata,
+    canceller: Canceller,
+    has_landed: bool,
+}
+
+impl Flight<'_> {
+    fn land(mut self) {
+        self.has_landed = true;
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut state = self.metadata.state.lock();
+        state.in_flight = None;
+        state.is_stale |= !self.has_landed;
+        mem::replace(&mut state.finished, Stopper::new()).stop();
+    }
+}

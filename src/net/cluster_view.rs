@@ -1,0 +1,154 @@
+//! An immutable picture of the cluster.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use crate::cluster::Broker;
+use crate::cluster::TopicPartition;
+use crate::error::ErrorCode;
+use crate::protocol::MetadataResponse;
+use crate::protocol::PartitionMetadata;
+use crate::protocol::TopicMetadata;
+
+/// What the brokers last said about themselves and about the topics that they were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClusterView {
+    version: u64,
+    brokers: BTreeMap<i32, Broker>,
+    topics: BTreeMap<String, TopicView>,
+}
+
+/// One topic of a [`ClusterView`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TopicView {
+    /// The error of the topic as a whole, which mostly comes without partitions.
+    pub(crate) error: Option<ErrorCode>,
+    /// By number; the numbers may have gaps.
+    pub(crate) partitions: BTreeMap<i32, PartitionView>,
+}
+
+/// One partition of a [`ClusterView`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionView {
+    /// Id of the leader. `None` while there is none, or none whose address was told.
+    pub(crate) leader: Option<i32>,
+    /// Ids of the brokers that hold the partition; old brokers leave dead ones out.
+    pub(crate) replicas: Vec<i32>,
+    /// Ids of those that have caught up with the leader.
+    pub(crate) in_sync: Vec<i32>,
+}
+
+impl ClusterView {
+    /// Counts the successful refreshes; 0 before the first.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// All known brokers by their ids.
+    pub(crate) fn brokers(&self) -> &BTreeMap<i32, Broker> {
+        &self.brokers
+    }
+
+    /// `None`: not asked for, or not there.
+    pub(crate) fn topic(&self, topic: &str) -> Option<&TopicView> {
+        self.topics.get(topic)
+    }
+
+    /// `None`: not asked for, or not there.
+    pub(crate) fn partition(&self, topic_partition: &TopicPartition) -> Option<&PartitionView> {
+        self.topic(topic_partition.topic())?
+            .partitions
+            .get(&topic_partition.partition())
+    }
+
+    /// The broker to fetch from. `None` while nobody leads the partition, or its leader's address is unknown.
+    pub(crate) fn leader(&self, topic_partition: &TopicPartition) -> Option<&Broker> {
+        self.brokers.get(&self.partition(topic_partition)?.leader?)
+    }
+
+    /// The partitions that broker `id` leads, in order.
+    pub(crate) fn led_by(&self, id: i32) -> Vec<TopicPartition> {
+        let mut led = Vec::new();
+        for (name, topic) in &self.topics {
+            let of_topic = topic.partitions.iter();
+            let of_broker = of_topic.filter(|(_, partition)| partition.leader == Some(id));
+            led.extend(of_broker.map(|(number, _)| TopicPartition::new(name.as_str(), *number)));
+        }
+        led
+    }
+
+    /// The topics that came with an error of their own.
+    pub(crate) fn topics_in_error(&self) -> impl Iterator<Item = (&str, ErrorCode)> {
+        let topics = self.topics.iter();
+        topics.filter_map(|(name, topic)| Some((name.as_str(), topic.error?)))
+    }
+
+    /// Whether each of `topics` is here with a leader for all its partitions.
+    pub(crate) fn is_complete_for<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> bool {
+        topics.into_iter().all(|name| {
+            self.topic(name).is_some_and(|topic| {
+                let mut partitions = topic.partitions.values();
+                topic.error.is_none()
+                    && !topic.partitions.is_empty()
+                    && partitions
+                        .all(|it| it.leader.is_some_and(|id| self.brokers.contains_key(&id)))
+            })
+        })
+    }
+
+    /// The next view: `answer` over what is known, without the topics and brokers that are gone.
+    ///
+    /// `live` are the ids in ZooKeeper: 0.8.0 and 0.8.1 list only the brokers that occur in the
+    /// answer, and an empty list comes with failed requests, so a missing broker is not a dead one.
+    pub(super) fn updated(
+        &self,
+        answer: MetadataResponse,
+        live: &BTreeSet<i32>,
+        gone: &BTreeSet<String>,
+    ) -> Self {
+        let mut view = self.clone();
+        view.version += 1;
+        view.topics.retain(|name, _| !gone.contains(name));
+        let told: BTreeMap<i32, Broker> = answer
+            .brokers
+            .into_iter()
+            .map(|broker| (broker.id, broker))
+            .collect();
+        // A leader that the answer does not list is unknown, whatever an older answer said of it.
+        let known = if told.is_empty() {
+            view.brokers.clone()
+        } else {
+            view.brokers.retain(|id, _| live.contains(id));
+            told
+        };
+        for topic in answer.topics {
+            view.topics
+                .insert(topic.topic.clone(), TopicView::new(topic, &known));
+        }
+        view.brokers.extend(known);
+        view
+    }
+}
+
+impl TopicView {
+    fn new(topic: TopicMetadata, brokers: &BTreeMap<i32, Broker>) -> Self {
+        let partitions = topic.partitions.into_iter();
+        Self {
+            error: topic.error,
+            partitions: partitions
+                .map(|partition| (partition.partition, PartitionView::new(partition, brokers)))
+                .collect(),
+        }
+    }
+}
+
+impl PartitionView {
+    /// The error code is not looked at: 9 leaves the leader good, and the others come without one.
+    fn new(partition: PartitionMetadata, brokers: &BTreeMap<i32, Broker>) -> Self {
+        Self {
+            leader: partition.leader.filter(|id| brokers.contains_key(id)),
+            replicas: partition.replicas,
+            in_sync: partition.isr,
+        }
+    }
+}

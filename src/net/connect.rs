@@ -1,0 +1,157 @@
+//! From host and port to a connected socket, within a timeout and cancellable.
+
+use std::io;
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::net::ToSocketAddrs;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::RecvTimeoutError;
+use crossbeam_channel::bounded;
+use socket2::Domain;
+use socket2::Protocol;
+use socket2::SockAddr;
+use socket2::Socket;
+use socket2::Type;
+
+use crate::cluster::BrokerAddress;
+use crate::net::canceller::Canceller;
+
+/// How long a system call or a look at the resolver may keep us from noticing that we are cancelled.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// The pause between two looks at a connection attempt that outlasted the first slice.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Connects to the first of the broker's addresses that takes the connection.
+///
+/// The host is resolved anew each time, since a broker may move; the timeout covers everything, and
+/// each address gets an equal share of what the ones before it left over. The error is that of the
+/// last address. `receive_buffer_bytes` 0 leaves the system's default.
+pub(super) fn connect(
+    address: &BrokerAddress,
+    receive_buffer_bytes: usize,
+    timeout: Duration,
+    canceller: &Canceller,
+) -> io::Result<Socket> {
+    let deadline = Instant::now() + timeout;
+    let targets = resolve(address, deadline, canceller)?;
+    let mut failure = io::Error::new(ErrorKind::NotFound, "host has no address");
+    for (index, target) in targets.iter().enumerate() {
+        let later = u32::try_from(targets.len() - index).unwrap_or(u32::MAX);
+        let share = deadline.saturating_duration_since(Instant::now()) / later;
+        match connect_to(
+            *target,
+            receive_buffer_bytes,
+            Instant::now() + share,
+            canceller,
+        ) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failure = error,
+        }
+        if canceller.is_cancelled() {
+            break;
+        }
+    }
+    Err(failure)
+}
+
+fn resolve(
+    address: &BrokerAddress,
+    deadline: Instant,
+    canceller: &Canceller,
+) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(ip) = address.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, address.port)]);
+    }
+    let answer = ask_resolver(address)?;
+    loop {
+        let now = Instant::now();
+        if now >= deadline {
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                "host not resolved in time",
+            ));
+        }
+        match answer.recv_deadline(deadline.min(now + SLICE)) {
+            Ok(resolved) => return resolved,
+            Err(RecvTimeoutError::Timeout) if !canceller.is_cancelled() => {}
+            Err(_) => return Err(io::Error::other("host not resolved")),
+        }
+    }
+}
+
+/// Resolves in a thread that nobody joins: the system's resolver can neither be ended nor bounded,
+/// and neither a shutdown nor a timeout may wait for it. The thread owns nothing and ends by itself.
+fn ask_resolver(address: &BrokerAddress) -> io::Result<Receiver<io::Result<Vec<SocketAddr>>>> {
+    let (sender, answer) = bounded(1);
+    let target = (address.host.clone(), address.port);
+    thread::Builder::new()
+        .name(format!("resolve-{}", address.host))
+        .spawn(move || {
+            let resolved = target.to_socket_addrs().map(Iterator::collect);
+            // Nobody may be waiting any more.
+            drop(sender.send(resolved));
+        })?;
+    Ok(answer)
+}
+
+fn connect_to(
+    target: SocketAddr,
+    receive_buffer_bytes: usize,
+    deadline: Instant,
+    canceller: &Canceller,
+) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(target),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if receive_buffer_bytes > 0 {
+        // Before connecting, since the window scale is settled by the first packet.
+        socket.set_recv_buffer_size(receive_buffer_bytes)?;
+    }
+    socket.set_keepalive(true)?;
+    socket.set_tcp_nodelay(true)?;
+    let slice = SLICE.min(deadline.saturating_duration_since(Instant::now()));
+    match socket.connect_timeout(&SockAddr::from(target), slice) {
+        Ok(()) => {}
+        // Without a code it is the end of the slice, and the attempt goes on.
+        Err(error) if error.kind() == ErrorKind::TimedOut && error.raw_os_error().is_none() => {
+            await_connection(&socket, deadline, canceller)?;
+        }
+        Err(error) => return Err(error),
+    }
+    refuse_own_port(&socket)?;
+    Ok(socket)
+}
+
+fn await_connection(socket: &Socket, deadline: Instant, canceller: &Canceller) -> io::Result<()> {
+    loop {
+        if socket.peer_addr().is_ok() {
+            return Ok(());
+        }
+        if let Some(error) = socket.take_error()? {
+            return Err(error);
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            return Err(io::Error::new(ErrorKind::TimedOut, "not connected in time"));
+        }
+        if canceller.wait_until(deadline.min(now + LOOK)) {
+            return Err(io::Error::other("cancelled"));
+        }
+    }
+}
+
+/// A connect to a free local port can meet itself, when the system picks that port for our own end.
+fn refuse_own_port(socket: &Socket) -> io::Result<()> {
+    if socket.local_addr()? == socket.peer_addr()? {
+        return Err(io::Error::from(ErrorKind::ConnectionRefused));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Asking broker after broker for metadata.
+
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+
+use crate::cluster::Broker;
+use crate::cluster::BrokerAddress;
+use crate::error::Error;
+use crate::net::blocking_channel::ChannelOptions;
+use crate::net::canceller::Canceller;
+use crate::net::cluster_metadata::ClusterMetadataOptions;
+use crate::net::request_channel::RequestChannel;
+use crate::protocol::MetadataRequest;
+use crate::protocol::MetadataResponse;
+
+/// The version that all brokers from 0.8.0 on serve; for us later ones add nothing.
+const VERSION: i16 = 0;
+
+/// One try: each broker is asked once, in random order, until one gives an answer that can be read.
+pub(super) struct MetadataRound<'a> {
+    options: &'a ClusterMetadataOptions,
+    canceller: &'a Canceller,
+    correlation_id: i32,
+}
+
+impl<'a> MetadataRound<'a> {
+    pub(super) fn new(
+        options: &'a ClusterMetadataOptions,
+        canceller: &'a Canceller,
+        correlation_id: i32,
+    ) -> Self {
+        Self {
+            options,
+            canceller,
+            correlation_id,
+        }
+    }
+
+    /// The number for the next request.
+    pub(super) fn correlation_id(&self) -> i32 {
+        self.correlation_id
+    }
+
+    /// `topics` must not be empty, which would ask for all topics there are.
+    pub(super) fn run(
+        &mut self,
+        brokers: &[Broker],
+        topics: &[String],
+    ) -> Result<MetadataResponse, Error> {
+        let brokers = in_random_order(brokers);
+        let mut last = None;
+        for broker in &brokers {
+            if self.canceller.is_cancelled() {
+                return Err(Error::Closed);
+            }
+            match self.ask(&broker.address, topics) {
+                Ok(answer) => return Ok(answer),
+                Err(Error::Closed) => return Err(Error::Closed),
+                Err(error) => {
+                    log::warn!("no metadata from broker {broker}: {}", error.chain());
+                    last = Some(Box::new(error));
+                }
+            }
+        }
+        Err(Error::Metadata {
+            topics: topics.to_vec(),
+            brokers: brokers.iter().map(|it| it.address.to_string()).collect(),
+            source: last,
+        })
+    }
+
+    fn ask(
+        &mut self,
+        address: &BrokerAddress,
+        topics: &[String],
+    ) -> Result<MetadataResponse, Error> {
+        let options = ChannelOptions {
+            connect_timeout: self.options.socket_timeout,
+            receive_buffer_bytes: 0,
+        };
+        let client_id = self.options.client_id.clone();
+        let canceller = self.canceller.clone();
+        let mut channel = RequestChannel::new(address.clone(), options, client_id, canceller)
+            .numbered_from(self.correlation_id);
+        let mut answer = MetadataResponse::default();
+        let asked = ask_in_parts(&mut channel, topics, &mut answer);
+        self.correlation_id = channel.next_correlation_id();
+        asked.map(|()| answer)
+    }
+}
+
+/// Asks for all topics at once, and for ever smaller parts where 0.8 fails a whole request because of one topic.
+fn ask_in_parts(
+    channel: &mut RequestChannel,
+    topics: &[String],
+    answer: &mut MetadataResponse,
+) -> Result<(), Error> {
+    let topics_asked = topics.to_vec();
+    let part = channel.call(
+        &MetadataRequest {
+            topics: topics_asked,
+        },
+        VERSION,
+    )?;
+    if topics.len() > 1 && has_failed_as_a_whole(&part) {
+        let (left, right) = topics.split_at(topics.len() / 2);
+        ask_in_parts(channel, left, answer)?;
+        return ask_in_parts(channel, right, answer);
+    }
+    answer.brokers.extend(part.brokers);
+    answer.topics.extend(part.topics);
+    Ok(())
+}
+
+/// One illegal name, or one topic that could not be created, fails all of them and empties the broker list.
+fn has_failed_as_a_whole(answer: &MetadataResponse) -> bool {
+    answer.brokers.is_empty() && answer.topics.iter().all(|topic| topic.error.is_some())
+}
+
+/// So that no broker gets the questions of all clients (KAFKA-890).
+fn in_random_order(brokers: &[Broker]) -> Vec<Broker> {
+    let random = RandomState::new();
+    let mut brokers = brokers.to_vec();
+    brokers.sort_by_cached_key(|broker| random.hash_one(broker.id));
+    brokers
+}

@@ -1,0 +1,49 @@
+//! One socket to one broker: requests out, answers in, and what is known about the cluster.
+//!
+//! ```text
+//!   fetch::FetcherThread     applications, tools        fetch::LeaderFinder
+//!            |                      |                            |
+//!            v                      v                            v
+//!      SimpleConsumer <-------------+------> SyncProducer   ClusterMetadata ---> BrokerDirectory (ZooKeeper)
+//!            |                                    |              |
+//!            +----------------+-------------------+--------------+
+//!                             v
+//!                      RequestChannel      numbers requests, checks answers
+//!                             |
+//!                             v
+//!                      BlockingChannel <--- Canceller, from any thread
+//!                             |
+//!                             v
+//!                        the broker
+//! ```
+//!
+//! Every call has a deadline for the whole answer and can be ended from another thread.
+//! Knows nothing of queues, streams, groups or ZooKeeper, starts no thread that outlives a call
+//! (but for host names that the system does not finish resolving), and decides nothing about
+//! offsets or leaders: it hands on what the brokers say.
+
+mod blocking_channel;
+mod broker_directory;
+mod canceller;
+mod cluster_metadata;
+mod cluster_view;
+mod connect;
+mod deadline_socket;
+mod metadata_round;
+mod request_channel;
+mod simple_consumer;
+mod sync_producer;
+
+pub(crate) use broker_directory::BrokerDirectory;
+pub(crate) use canceller::Canceller;
+pub(crate) use cluster_metadata::ClusterMetadata;
+pub(crate) use cluster_metadata::ClusterMetadataOptions;
+pub(crate) use cluster_metadata::means_stale;
+pub(crate) use cluster_view::ClusterView;
+pub(crate) use cluster_view::PartitionView;
+pub(crate) use cluster_view::TopicView;
+pub(crate) use simple_consumer::FetchOutcome;
+pub use simple_consumer::SimpleConsumer;
+pub use simple_consumer::SimpleConsumerOptions;
+pub use sync_producer::SyncProducer;
+pub use sync_producer::SyncProducerOptions;

@@ -1,0 +1,314 @@
+//! Asks one broker for messages, offsets and metadata.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::cluster::BrokerAddress;
+use crate::cluster::TopicPartition;
+use crate::error::Error;
+use crate::error::ErrorCode;
+use crate::net::blocking_channel::ChannelOptions;
+use crate::net::canceller::Canceller;
+use crate::net::request_channel::RequestChannel;
+use crate::protocol::FetchRequest;
+use crate::protocol::FetchResponse;
+use crate::protocol::FetchSink;
+use crate::protocol::ListOffsetsRequest;
+use crate::protocol::ListOffsetsResponse;
+use crate::protocol::MetadataRequest;
+use crate::protocol::MetadataResponse;
+use crate::protocol::OffsetTime;
+use crate::protocol::Request;
+use crate::protocol::Response;
+use crate::protocol::read_fetch_response;
+
+/// The versions that every broker from 0.8.0 to 3.9 serves.
+const VERSION: i16 = 0;
+
+/// Room in a fetch answer besides the message sets: the throttle time, topics nobody asked for, and good will.
+const FETCH_OVERHEAD: usize = 1024 * 1024;
+
+/// Room in a fetch answer for each partition, besides its message set and the topic's name.
+const PARTITION_OVERHEAD: usize = 64;
+
+/// How a [`SimpleConsumer`] talks to its broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimpleConsumerOptions {
+    /// For connecting, and again for each request until the last byte of its answer. Default 30 s.
+    pub socket_timeout: Duration,
+    /// SO_RCVBUF in bytes; 0 leaves the system's default. Default 64 KiB.
+    pub receive_buffer_bytes: usize,
+    /// What the broker's logs, quotas and metrics call us; of ASCII letters, digits, `.`, `_` and `-`. Default empty.
+    pub client_id: String,
+}
+
+impl Default for SimpleConsumerOptions {
+    fn default() -> Self {
+        Self {
+            socket_timeout: Duration::from_secs(30),
+            receive_buffer_bytes: 64 * 1024,
+            client_id: String::new(),
+        }
+    }
+}
+
+/// A client of one broker, without group, leader search or offsets of its own.
+///
+/// Connects when first used. Requests of several threads wait for each other. A request that fails
+/// is repeated once over a new connection, so an idle connection that the broker has closed is not
+/// noticed; the error is that of the second try.
+#[derive(Debug)]
+pub struct SimpleConsumer {
+    address: BrokerAddress,
+    socket_timeout: Duration,
+    canceller: Canceller,
+    /// Held during a whole request: one connection serves one request at a time.
+    channel: Mutex<RequestChannel>,
+}
+
+/// What [`SimpleConsumer::fetch_into`] learns beside the partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FetchOutcome {
+    /// How long a quota held the answer back; `None` where the version does not say.
+    pub(crate) throttle_time: Option<Duration>,
+    /// Size of the answer, without size prefix and correlation id.
+    pub(crate) response_bytes: usize,
+}
+
+impl SimpleConsumer {
+    /// A client of the broker at `address`, not connected yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed.
+    pub fn new(address: BrokerAddress, options: SimpleConsumerOptions) -> Result<Self, Error> {
+        check_client_id(&options.client_id)?;
+        let canceller = Canceller::new();
+        let channel = ChannelOptions {
+            connect_timeout: options.socket_timeout,
+            receive_buffer_bytes: options.receive_buffer_bytes,
+        };
+        Ok(Self {
+            channel: Mutex::new(RequestChannel::new(
+                address.clone(),
+                channel,
+                options.client_id,
+                canceller.clone(),
+            )),
+            address,
+            socket_timeout: options.socket_timeout,
+            canceller,
+        })
+    }
+
+    /// The broker's address.
+    pub fn address(&self) -> &BrokerAddress {
+        &self.address
+    }
+
+    /// Ends what another thread is blocked in here, for good.
+    pub(crate) fn canceller(&self) -> Canceller {
+        self.canceller.clone()
+    }
+
+    /// Asks for messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] when the broker may wait for longer than we do. The error of one
+    /// partition stands in the response.
+    pub fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, Error> {
+        self.check_wait(request)?;
+        let max_response_bytes = largest_answer(request);
+        self.twice(
+            |channel| {
+                channel.exchange(request, VERSION, max_response_bytes, |body| {
+                    FetchResponse::decode(VERSION, body)
+                })
+            },
+            || true,
+        )
+    }
+
+    /// Asks for messages and gives each partition to `sink` while the answer arrives.
+    ///
+    /// Once the sink has had a partition a failed request is not repeated, for the offsets in it are
+    /// no longer the right ones. Buffers that the sink lent to a failed request do not come back.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch`](Self::fetch). What the sink received before the error is whole and good.
+    pub(crate) fn fetch_into(
+        &self,
+        request: &FetchRequest,
+        sink: &mut dyn FetchSink,
+    ) -> Result<FetchOutcome, Error> {
+        self.check_wait(request)?;
+        let max_response_bytes = largest_answer(request);
+        let handed = Cell::new(false);
+        let mut sink = Watched {
+            sink,
+            handed: &handed,
+        };
+        self.twice(
+            |channel| {
+                channel.exchange(request, VERSION, max_response_bytes, |body| {
+                    let response_bytes = body.remaining();
+                    let throttle_time = read_fetch_response(VERSION, body, &mut sink)?;
+                    Ok(FetchOutcome {
+                        throttle_time,
+                        response_bytes,
+                    })
+                })
+            },
+            || !handed.get(),
+        )
+    }
+
+    /// Asks about topics; none at all asks about every topic. A broker may create topics that it is asked about.
+    pub fn topic_metadata(&self, topics: &[&str]) -> Result<MetadataResponse, Error> {
+        let topics = topics.iter().map(|topic| String::from(*topic)).collect();
+        self.call(&MetadataRequest { topics })
+    }
+
+    /// Asks for offsets before a time.
+    ///
+    /// # Errors
+    ///
+    /// The error of one partition stands in the response.
+    pub fn offsets_before(
+        &self,
+        request: &ListOffsetsRequest,
+    ) -> Result<ListOffsetsResponse, Error> {
+        self.call(request)
+    }
+
+    /// The one offset at `time` in a partition that this broker leads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Partition`] with the broker's code; [`Error::Incomplete`] when it names neither offset nor error,
+    /// which may happen for a time before the log's first segment, and else is worth another try.
+    pub fn earliest_or_latest_offset(
+        &self,
+        topic_partition: &TopicPartition,
+        time: OffsetTime,
+    ) -> Result<i64, Error> {
+        let request = ListOffsetsRequest::default().list(topic_partition.clone(), time);
+        let response = self.offsets_before(&request)?;
+        let api = ListOffsetsRequest::API;
+        let lacks = |what| Error::Incomplete {
+            address: self.address.clone(),
+            api,
+            what,
+        };
+        let mut answers = response.partitions.into_iter();
+        let answer = answers
+            .find(|answer| answer.topic_partition == *topic_partition)
+            .ok_or_else(|| lacks(format!("partition {topic_partition}")))?;
+        if let Some(code) = answer.error {
+            return Err(Error::Partition {
+                address: self.address.clone(),
+                api,
+                topic_partition: answer.topic_partition,
+                code,
+            });
+        }
+        let offset = answer.offsets.first().copied();
+        offset.ok_or_else(|| lacks(format!("an offset of {topic_partition}")))
+    }
+
+    /// Ends the request in flight, closes the connection, and refuses whatever comes later.
+    pub fn close(&self) {
+        self.canceller.cancel();
+        self.channel.lock().disconnect();
+    }
+
+    fn call<Q: Request>(&self, request: &Q) -> Result<Q::Response, Error> {
+        self.twice(|channel| channel.call(request, VERSION), || true)
+    }
+
+    /// Tries once more over a new connection while that is of use and `may_repeat` agrees.
+    fn twice<T>(
+        &self,
+        mut attempt: impl FnMut(&mut RequestChannel) -> Result<T, Error>,
+        may_repeat: impl Fn() -> bool,
+    ) -> Result<T, Error> {
+        let mut channel = self.channel.lock();
+        match attempt(&mut channel) {
+            Err(error) if is_repeatable(&error) && may_repeat() => {
+                log::warn!("trying again: {}", error.chain());
+                attempt(&mut channel)
+            }
+            result => result,
+        }
+    }
+
+    fn check_wait(&self, request: &FetchRequest) -> Result<(), Error> {
+        if request.max_wait > self.socket_timeout {
+            return Err(Error::InvalidArgument {
+                name: "max_wait",
+                reason: format!(
+                    "{} ms is longer than the socket timeout of {} ms",
+                    request.max_wait.as_millis(),
+                    self.socket_timeout.as_millis()
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what cannot stand in the name of a broker's metric.
+pub(super) fn check_client_id(id: &str) -> Result<(), Error> {
+    let is_allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '_' | '-');
+    if id.chars().all(is_allowed) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        name: "client id",
+        reason: format!("{id:?} has other characters than ASCII letters, digits, `.`, `_` and `-`"),
+    })
+}
+
+/// Lost connections and unusable answers (KAFKA-1228), but neither cancellation nor our own mistakes.
+fn is_repeatable(error: &Error) -> bool {
+    matches!(error, Error::Broker { .. } | Error::Response { .. })
+}
+
+/// The size of the largest answer that an honest broker gives.
+fn largest_answer(request: &FetchRequest) -> usize {
+    let partitions = request.partitions.iter();
+    partitions.fold(FETCH_OVERHEAD, |sum, partition| {
+        let topic = partition.topic_partition.topic().len();
+        sum.saturating_add(usize::try_from(partition.max_bytes).unwrap_or(0))
+            .saturating_add(topic + PARTITION_OVERHEAD)
+    })
+}
+
+/// Notices whether the sink has had a partition.
+struct Watched<'a> {
+    sink: &'a mut dyn FetchSink,
+    handed: &'a Cell<bool>,
+}
+
+impl FetchSink for Watched<'_> {
+    fn buffer(&mut self, topic: &str, partition: i32, size: usize) -> Vec<u8> {
+        self.sink.buffer(topic, partition, size)
+    }
+
+    fn partition(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        error: Option<ErrorCode>,
+        high_watermark: Option<i64>,
+        message_set: Vec<u8>,
+    ) {
+        self.handed.set(true);
+        self.sink
+            .partition(topic, partition, error, high_watermark, message_set);
+    }
+}
