@@ -1,6 +1,7 @@
 //! Kafka's legacy high-level consumer, the 0.8-style one that coordinates its group through ZooKeeper.
 
 mod cluster;
+mod config;
 mod error;
 pub mod net;
 pub mod protocol;
@@ -9,6 +10,11 @@ mod thread;
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;
 pub use cluster::TopicPartition;
+pub use config::AutoOffsetReset;
+pub use config::ConsumedOn;
+pub use config::ConsumerConfig;
+pub use config::ConsumerConfigBuilder;
+pub use config::OnBadMessage;
 pub use error::Error;
 pub use error::ErrorCode;
 pub use net::SimpleConsumer;

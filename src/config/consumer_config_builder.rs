@@ -1,0 +1,312 @@
+//! The table of all keys, and the checks over their values.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::auto_offset_reset::AutoOffsetReset;
+use crate::config::checks;
+use crate::config::consumed_on::ConsumedOn;
+use crate::config::consumer_config::ConsumerConfig;
+use crate::config::on_bad_message::OnBadMessage;
+use crate::config::property_file;
+use crate::config::property_reader::PropertyReader;
+use crate::error::Error;
+
+/// Collects properties, of setters, single strings and files alike; the last word on a key counts.
+///
+/// Nothing is checked before [`build`](Self::build).
+#[derive(Clone, Debug, Default)]
+pub struct ConsumerConfigBuilder {
+    properties: BTreeMap<String, String>,
+}
+
+impl ConsumerConfigBuilder {
+    /// Sets one property by its key, known or not, to a value written as in a file.
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets every property of a Java `.properties` file, in UTF-8 or else ISO-8859-1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PropertyFile`] when the file cannot be read or parsed.
+    pub fn load(self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        let properties = property_file::read(path.as_ref())?;
+        Ok(properties
+            .into_iter()
+            .fold(self, |builder, (key, value)| builder.set(key, value)))
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidConfig`] for the first value that cannot be used: `zookeeper.connect`, the
+    /// other keys of ZooKeeper, `group.id`, then the rest in the order of the setters.
+    pub fn build(self) -> Result<ConsumerConfig, Error> {
+        checks::check(PropertyReader::new(self.properties))
+    }
+
+    /// `zookeeper.connect`: the ZooKeeper servers, `host:port,host:port`, with an optional chroot
+    /// after the last.
+    ///
+    /// Required. A chroot such as `/kafka` must exist.
+    pub fn zookeeper_connect(self, value: impl Into<String>) -> Self {
+        self.set("zookeeper.connect", value)
+    }
+
+    /// `zookeeper.session.timeout.ms`: after how long without contact ZooKeeper gives this member
+    /// up.
+    ///
+    /// Default 6,000 ms. The servers may force it into their own limits.
+    pub fn zookeeper_session_timeout(self, time: Duration) -> Self {
+        self.set("zookeeper.session.timeout.ms", millis(time))
+    }
+
+    /// `zookeeper.connection.timeout.ms`: how long the first connection to ZooKeeper may take.
+    ///
+    /// Default: `zookeeper.session.timeout.ms`.
+    pub fn zookeeper_connection_timeout(self, time: Duration) -> Self {
+        self.set("zookeeper.connection.timeout.ms", millis(time))
+    }
+
+    /// `zookeeper.sync.time.ms`: how far a ZooKeeper server may lag behind its leader.
+    ///
+    /// Default 2,000 ms. Its only effect is to be the default of `rebalance.backoff.ms`.
+    pub fn zookeeper_sync_time(self, time: Duration) -> Self {
+        self.set("zookeeper.sync.time.ms", millis(time))
+    }
+
+    /// `group.id`: the group to join.
+    ///
+    /// Required, not empty, of the characters `a-z A-Z 0-9 . _ -`.
+    pub fn group_id(self, value: impl Into<String>) -> Self {
+        self.set("group.id", value)
+    }
+
+    /// `consumer.id`: replaces the generated part of the member id; two live members must not share
+    /// it.
+    ///
+    /// Default: made of the host name, the time and random digits. Same characters as `group.id`.
+    pub fn consumer_id(self, value: impl Into<String>) -> Self {
+        self.set("consumer.id", value)
+    }
+
+    /// `client.id`: the name sent to the brokers with each request, and the tag of the statistics.
+    ///
+    /// Default: `group.id`. Same characters as `group.id`; it may be empty.
+    pub fn client_id(self, value: impl Into<String>) -> Self {
+        self.set("client.id", value)
+    }
+
+    /// `socket.timeout.ms`: how long connecting to a broker, or its answer, may take.
+    ///
+    /// Default 30,000 ms. Less than `fetch.wait.max.ms` is refused by [`build`](Self::build).
+    pub fn socket_timeout(self, time: Duration) -> Self {
+        self.set("socket.timeout.ms", millis(time))
+    }
+
+    /// `socket.receive.buffer.bytes`: size of the receive buffer of the sockets that fetch.
+    ///
+    /// Default 65,536 bytes. `None`, in a file 0 or less, leaves it to the system.
+    pub fn socket_receive_buffer_bytes(self, bytes: Option<usize>) -> Self {
+        self.set(
+            "socket.receive.buffer.bytes",
+            bytes.unwrap_or(0).to_string(),
+        )
+    }
+
+    /// `fetch.message.max.bytes`: how many bytes one fetch asks for of each partition, hence the
+    /// largest message.
+    ///
+    /// Default 1,048,576 bytes, at least 1.
+    pub fn fetch_message_max_bytes(self, value: i32) -> Self {
+        self.set("fetch.message.max.bytes", value.to_string())
+    }
+
+    /// `num.consumer.fetchers`: fetcher threads for each broker.
+    ///
+    /// Default 1, at least 1.
+    pub fn num_consumer_fetchers(self, value: usize) -> Self {
+        self.set("num.consumer.fetchers", value.to_string())
+    }
+
+    /// `auto.commit.enable`: whether consumed offsets are committed by a timer, before a rebalance
+    /// and at shutdown.
+    ///
+    /// Default `true`.
+    pub fn auto_commit_enable(self, value: bool) -> Self {
+        self.set("auto.commit.enable", value.to_string())
+    }
+
+    /// `auto.commit.interval.ms`: the period of that timer.
+    ///
+    /// Default 60,000 ms, at least 1 ms with `auto.commit.enable`.
+    pub fn auto_commit_interval(self, time: Duration) -> Self {
+        self.set("auto.commit.interval.ms", millis(time))
+    }
+
+    /// `queued.max.message.chunks`: how many fetched chunks may wait in the queue of each stream.
+    ///
+    /// Default 2, at least 1. `queued.max.bytes` bounds their bytes.
+    pub fn queued_max_message_chunks(self, value: usize) -> Self {
+        self.set("queued.max.message.chunks", value.to_string())
+    }
+
+    /// `rebalance.max.retries`: attempts, the first included, before a rebalance counts as failed.
+    ///
+    /// Default 4, at least 1. Only the first rebalance gives up then; those in the background go
+    /// on.
+    pub fn rebalance_max_retries(self, value: u32) -> Self {
+        self.set("rebalance.max.retries", value.to_string())
+    }
+
+    /// `rebalance.backoff.ms`: pause after each failed attempt to rebalance.
+    ///
+    /// Default: `zookeeper.sync.time.ms`. All attempts together should outlast
+    /// `zookeeper.session.timeout.ms`.
+    pub fn rebalance_backoff(self, time: Duration) -> Self {
+        self.set("rebalance.backoff.ms", millis(time))
+    }
+
+    /// `fetch.min.bytes`: how many bytes a broker waits for before it answers a fetch.
+    ///
+    /// Default 1 byte.
+    pub fn fetch_min_bytes(self, value: i32) -> Self {
+        self.set("fetch.min.bytes", value.to_string())
+    }
+
+    /// `fetch.wait.max.ms`: how long a broker may sit on a fetch that lacks `fetch.min.bytes`.
+    ///
+    /// Default 100 ms. More than `socket.timeout.ms` is refused by [`build`](Self::build).
+    pub fn fetch_wait_max(self, time: Duration) -> Self {
+        self.set("fetch.wait.max.ms", millis(time))
+    }
+
+    /// `fetch.max.bytes`: bound on the whole answer to a fetch, over all of its partitions.
+    ///
+    /// Default 52,428,800 bytes, at least 1. No effect yet in this version.
+    pub fn fetch_max_bytes(self, value: i32) -> Self {
+        self.set("fetch.max.bytes", value.to_string())
+    }
+
+    /// `refresh.leader.backoff.ms`: pause between two searches for leaders, and after a failed
+    /// fetch.
+    ///
+    /// Default 200 ms.
+    pub fn refresh_leader_backoff(self, time: Duration) -> Self {
+        self.set("refresh.leader.backoff.ms", millis(time))
+    }
+
+    /// `auto.offset.reset`: where to begin when there is no usable offset: `smallest` or `largest`.
+    ///
+    /// Default `largest`.
+    pub fn auto_offset_reset(self, choice: AutoOffsetReset) -> Self {
+        self.set("auto.offset.reset", choice.to_string())
+    }
+
+    /// `consumer.timeout.ms`: how long a stream waits for a message before it reports a timeout.
+    ///
+    /// Default: for ever, which is `None` here and a negative number in a file.
+    pub fn consumer_timeout(self, time: Option<Duration>) -> Self {
+        self.set(
+            "consumer.timeout.ms",
+            time.map_or_else(|| String::from("-1"), millis),
+        )
+    }
+
+    /// `exclude.internal.topics`: whether topic filters pass over Kafka's internal topics.
+    ///
+    /// Default `true`. This version has no topic filters, so that there is nothing to hide yet.
+    pub fn exclude_internal_topics(self, value: bool) -> Self {
+        self.set("exclude.internal.topics", value.to_string())
+    }
+
+    /// `partition.assignment.strategy`: how partitions are dealt out to threads: only `range` in
+    /// this version.
+    ///
+    /// Default `range`. `roundrobin` is refused by [`build`](Self::build).
+    pub fn partition_assignment_strategy(self, value: impl Into<String>) -> Self {
+        self.set("partition.assignment.strategy", value)
+    }
+
+    /// `offsets.storage`: where offsets are kept: only `zookeeper` in this version.
+    ///
+    /// Default `zookeeper`. `kafka` is refused by [`build`](Self::build).
+    pub fn offsets_storage(self, value: impl Into<String>) -> Self {
+        self.set("offsets.storage", value)
+    }
+
+    /// `offsets.channel.backoff.ms`: pause before offsets are read or committed again.
+    ///
+    /// Default 1,000 ms.
+    pub fn offsets_channel_backoff(self, time: Duration) -> Self {
+        self.set("offsets.channel.backoff.ms", millis(time))
+    }
+
+    /// `offsets.channel.socket.timeout.ms`: how long the broker that keeps offsets may take to
+    /// answer.
+    ///
+    /// Default 10,000 ms. No effect yet in this version, which keeps offsets in ZooKeeper only.
+    pub fn offsets_channel_socket_timeout(self, time: Duration) -> Self {
+        self.set("offsets.channel.socket.timeout.ms", millis(time))
+    }
+
+    /// `offsets.commit.max.retries`: how often a failed commit is repeated before it is reported.
+    ///
+    /// Default 5; 0 means never.
+    pub fn offsets_commit_max_retries(self, value: u32) -> Self {
+        self.set("offsets.commit.max.retries", value.to_string())
+    }
+
+    /// `dual.commit.enabled`: whether offsets kept in Kafka are written to ZooKeeper too: only
+    /// `false` in this version.
+    ///
+    /// Default `false`. `true` is refused by [`build`](Self::build).
+    pub fn dual_commit_enabled(self, value: bool) -> Self {
+        self.set("dual.commit.enabled", value.to_string())
+    }
+
+    /// `queued.max.bytes`: bound on the fetched and decompressed bytes that wait in the queues of
+    /// one connector.
+    ///
+    /// Default 67,108,864 bytes (64 MiB), at least `fetch.message.max.bytes`. The streams share it
+    /// evenly. Not a key of Kafka's.
+    pub fn queued_max_bytes(self, value: i64) -> Self {
+        self.set("queued.max.bytes", value.to_string())
+    }
+
+    /// `consumed.on`: when a message counts as consumed: `next` or `return`, see [`ConsumedOn`].
+    ///
+    /// Default `next`. Not a key of Kafka's.
+    pub fn consumed_on(self, choice: ConsumedOn) -> Self {
+        self.set("consumed.on", choice.to_string())
+    }
+
+    /// `on.bad.message`: what follows a corrupt or too large message: `fail` or `skip`, see
+    /// [`OnBadMessage`].
+    ///
+    /// Default `fail`. Not a key of Kafka's.
+    pub fn on_bad_message(self, choice: OnBadMessage) -> Self {
+        self.set("on.bad.message", choice.to_string())
+    }
+
+    /// `metadata.max.age.ms`: the oldest age of the cached view of the cluster before it is read
+    /// again.
+    ///
+    /// Default 300,000 ms. Not a key of the original consumer's.
+    pub fn metadata_max_age(self, time: Duration) -> Self {
+        self.set("metadata.max.age.ms", millis(time))
+    }
+}
+
+/// Whole milliseconds, a started one counts: no positive time becomes 0.
+fn millis(time: Duration) -> String {
+    time.as_nanos().div_ceil(1_000_000).to_string()
+}
+
+#[cfg(test)]
+mod tests;

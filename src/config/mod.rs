@@ -1,0 +1,30 @@
+//! What a consumer can be told, and the `.properties` files that tell it.
+//!
+//! ```text
+//!  .properties file ---> PropertyFile ---+
+//!                                        v
+//!  setters, one a key --------> ConsumerConfigBuilder ---> build: PropertyReader ---> ConsumerConfig
+//!                               (text by key, the          (each key parsed and
+//!                                last call wins)            checked once, in order)
+//! ```
+//!
+//! The setters of [`ConsumerConfigBuilder`] are the table of all keys: unit, default, effect.
+//!
+//! Knows nothing of what the values are used for.
+
+mod consumer_config;
+mod consumer_config_builder;
+
+mod auto_offset_reset;
+mod consumed_on;
+mod on_bad_message;
+
+mod checks;
+mod property_file;
+mod property_reader;
+
+pub use auto_offset_reset::AutoOffsetReset;
+pub use consumed_on::ConsumedOn;
+pub use consumer_config::ConsumerConfig;
+pub use consumer_config_builder::ConsumerConfigBuilder;
+pub use on_bad_message::OnBadMessage;
