@@ -2,9 +2,13 @@
 
 mod cluster;
 mod config;
+mod consumer;
 mod error;
+mod events;
+mod fetch;
 pub mod net;
 pub mod protocol;
+mod stats;
 mod thread;
 
 pub use cluster::Broker;
@@ -15,9 +19,16 @@ pub use config::ConsumedOn;
 pub use config::ConsumerConfig;
 pub use config::ConsumerConfigBuilder;
 pub use config::OnBadMessage;
+pub use consumer::Message;
+pub use consumer::MessageStream;
+pub use consumer::StreamError;
 pub use error::Error;
 pub use error::ErrorCode;
+pub use events::Event;
+pub use events::Events;
 pub use net::SimpleConsumer;
 pub use net::SimpleConsumerOptions;
 pub use net::SyncProducer;
 pub use net::SyncProducerOptions;
+pub use stats::PartitionStats;
+pub use stats::StatsSnapshot;

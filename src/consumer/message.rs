@@ -1,0 +1,99 @@
+//! What a stream hands to the application.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::cluster::TopicPartition;
+use crate::fetch::PooledBuffer;
+
+/// The buffer that messages are slices of: a fetched message set, or the unpacked content of a compressed message.
+#[derive(Debug)]
+pub(crate) struct MessageBuffer {
+    pub(crate) topic_partition: TopicPartition,
+    pub(crate) high_watermark: Option<i64>,
+    pub(crate) bytes: PooledBuffer,
+}
+
+/// One message of a partition.
+///
+/// Key and value are slices of the message set that came from the broker, which is shared and not copied:
+/// a message that is kept keeps its whole set in memory, up to `fetch.message.max.bytes` (or what a
+/// compressed message unpacks to). Copy what you want to keep for long (D82).
+#[derive(Clone)]
+pub struct Message {
+    buffer: Arc<MessageBuffer>,
+    offset: i64,
+    key: Option<Range<u32>>,
+    value: Option<Range<u32>>,
+}
+
+impl Message {
+    /// `key` and `value` are positions in the buffer; `None` stands for null.
+    pub(crate) fn new(
+        buffer: Arc<MessageBuffer>,
+        offset: i64,
+        key: Option<Range<u32>>,
+        value: Option<Range<u32>>,
+    ) -> Self {
+        Self {
+            buffer,
+            offset,
+            key,
+            value,
+        }
+    }
+
+    /// Topic of the message.
+    pub fn topic(&self) -> &str {
+        self.buffer.topic_partition.topic()
+    }
+
+    /// Partition of the message.
+    pub fn partition(&self) -> i32 {
+        self.buffer.topic_partition.partition()
+    }
+
+    /// Topic and partition of the message.
+    pub fn topic_partition(&self) -> &TopicPartition {
+        &self.buffer.topic_partition
+    }
+
+    /// Offset of the message in its partition. Offsets may have gaps.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// The key; `None` where it is null, which is not the same as empty.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.slice(self.key.as_ref())
+    }
+
+    /// The value; `None` where it is null (a tombstone in a compacted topic), which is not the same as empty.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.slice(self.value.as_ref())
+    }
+
+    /// End of the replicated log, known when the message was fetched: the next offset to be written then.
+    pub fn high_watermark(&self) -> Option<i64> {
+        self.buffer.high_watermark
+    }
+
+    fn slice(&self, range: Option<&Range<u32>>) -> Option<&[u8]> {
+        let range = range?;
+        let start = usize::try_from(range.start).ok()?;
+        let end = usize::try_from(range.end).ok()?;
+        self.buffer.bytes.get(start..end)
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("topic_partition", self.topic_partition())
+            .field("offset", &self.offset)
+            .field("key_len", &self.key().map(<[u8]>::len))
+            .field("value_len", &self.value().map(<[u8]>::len))
+            .finish()
+    }
+}

@@ -1,0 +1,40 @@
+//! What a stream yields instead of a message.
+
+use crate::cluster::TopicPartition;
+
+/// Why a stream has no message this time. The stream itself stays usable after each of these (D45).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// No message came within `consumer.timeout.ms` or the timeout of the call. Ask again whenever you like.
+    #[error("no message in time")]
+    Timeout,
+
+    /// A message is damaged: its checksum, framing or compression is wrong, also after it was fetched again.
+    ///
+    /// With `on.bad.message=fail` the partition waits before it until
+    /// [`skip`](crate::MessageStream::skip) or [`seek`](crate::MessageStream::seek); the other partitions
+    /// of the stream go on. With `on.bad.message=skip` the partition goes on behind it by itself.
+    #[error("corrupt message in {topic_partition} at offset {offset}: {reason}")]
+    Corrupt {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// Offset of the message, or of the compressed message that holds it.
+        offset: i64,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// A message is larger than `fetch.message.max.bytes`. Goes on like [`StreamError::Corrupt`].
+    #[error("message in {topic_partition} at offset {offset} is larger than the fetch size of {fetch_size} bytes{}", needed.map(|n| format!(": it needs {n}")).unwrap_or_default())]
+    TooLarge {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// The offset that was asked for.
+        offset: i64,
+        /// `fetch.message.max.bytes`.
+        fetch_size: i32,
+        /// The fetch size that would do, where the broker's answer tells it.
+        needed: Option<u64>,
+    },
+}

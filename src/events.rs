@@ -1,0 +1,308 @@
+//! What happens in the background, told to the application instead of only to the log.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::Sender;
+use crossbeam_channel::TrySendError;
+use crossbeam_channel::bounded;
+
+use crate::cluster::Broker;
+use crate::cluster::BrokerAddress;
+use crate::cluster::TopicPartition;
+
+/// Events kept for an application that does not read them; beyond that the oldest is dropped.
+const CAPACITY: usize = 1024;
+
+/// One thing that happened in a background thread of a connector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The connection to ZooKeeper broke; the session may still be alive.
+    ZooKeeperDisconnected,
+    /// The connection to ZooKeeper is back within the same session.
+    ZooKeeperReconnected,
+    /// The session ended; every partition was given up without a commit.
+    SessionExpired,
+    /// There is a new session.
+    SessionEstablished {
+        /// Its id.
+        session: i64,
+    },
+    /// ZooKeeper was out of reach for a whole session timeout: delivery stopped, since others may own the partitions by now.
+    LeaseEnded,
+    /// The member's node stands in `/consumers/<group>/ids`.
+    Registered {
+        /// The member's id.
+        member: String,
+    },
+    /// A rebalance begins.
+    RebalanceStarted {
+        /// What asked for it.
+        trigger: String,
+    },
+    /// A rebalance succeeded.
+    RebalanceFinished {
+        /// Number of this assignment, from 1.
+        generation: u64,
+        /// The partitions owned from now on, sorted.
+        owned: Vec<TopicPartition>,
+        /// From the trigger to the start of the fetchers.
+        took: Duration,
+    },
+    /// One attempt of a rebalance failed; it is tried again after `rebalance.backoff.ms`.
+    RebalanceAttemptFailed {
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    },
+    /// `rebalance.max.retries` attempts failed; the rebalance goes on all the same.
+    RebalanceFailed {
+        /// Attempts so far.
+        attempts: u32,
+        /// Why the last one failed.
+        reason: String,
+    },
+    /// A stream of this member gets no partition of a topic: there are more threads than partitions.
+    IdleThread {
+        /// The thread's id.
+        thread: String,
+        /// The topic.
+        topic: String,
+    },
+    /// No broker is registered in ZooKeeper; the rebalance waits for one.
+    NoBrokers,
+    /// A subscribed topic has no partitions, because it does not exist or its node cannot be read.
+    NoPartitions {
+        /// The topic.
+        topic: String,
+    },
+    /// A znode of a broker, topic, member or offset cannot be used; it was left out.
+    UnusableZnode {
+        /// The node.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The member's own id or owner nodes were gone or taken; a rebalance repairs it.
+    NodesLost {
+        /// The first such node.
+        path: String,
+    },
+    /// Leaders were found: these partitions are fetched from this broker from now on.
+    FetchingFrom {
+        /// The leader.
+        broker: Broker,
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+    },
+    /// Partitions were taken from their fetcher, to find their leader again.
+    FetchFailed {
+        /// The broker that was asked.
+        address: BrokerAddress,
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+        /// Why.
+        reason: String,
+    },
+    /// Leaders could not be looked up; tried again after `refresh.leader.backoff.ms`.
+    LeaderLookupFailed {
+        /// Why.
+        reason: String,
+    },
+    /// The position was outside the log; `auto.offset.reset` chose another one.
+    OffsetReset {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// The offset out of range.
+        from: i64,
+        /// Where fetching goes on.
+        to: i64,
+    },
+    /// A message was corrupt or larger than `fetch.message.max.bytes`; its partition waits for the
+    /// application, or goes on behind it with `on.bad.message=skip`.
+    BadMessage {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// The message's offset.
+        offset: i64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Offsets could not be committed by the timer, a rebalance or the shutdown.
+    CommitFailed {
+        /// The partitions concerned.
+        partitions: Vec<TopicPartition>,
+        /// Why the first of them failed.
+        reason: String,
+    },
+    /// A step of the shutdown failed; the others were done all the same.
+    ShutdownIncomplete {
+        /// The step and why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZooKeeperDisconnected => f.write_str("zookeeper disconnected"),
+            Self::ZooKeeperReconnected => f.write_str("zookeeper reconnected"),
+            Self::SessionExpired => f.write_str("zookeeper session expired"),
+            Self::SessionEstablished { session } => {
+                write!(f, "zookeeper session {session:#x} established")
+            }
+            Self::LeaseEnded => f.write_str("zookeeper out of reach for a session: delivery stops"),
+            Self::Registered { member } => write!(f, "registered as {member}"),
+            Self::RebalanceStarted { trigger } => write!(f, "rebalance started: {trigger}"),
+            Self::RebalanceFinished {
+                generation,
+                owned,
+                took,
+            } => write!(
+                f,
+                "rebalance finished: generation {generation}, {} partitions, {} ms",
+                owned.len(),
+                took.as_millis()
+            ),
+            Self::RebalanceAttemptFailed { attempt, reason } => {
+                write!(f, "rebalance attempt {attempt} failed: {reason}")
+            }
+            Self::RebalanceFailed { attempts, reason } => {
+                write!(f, "rebalance failed {attempts} times and goes on: {reason}")
+            }
+            Self::IdleThread { thread, topic } => {
+                write!(f, "no partition of {topic} for thread {thread}")
+            }
+            Self::NoBrokers => f.write_str("no brokers in zookeeper"),
+            Self::NoPartitions { topic } => write!(f, "topic {topic} has no partitions"),
+            Self::UnusableZnode { path, reason } => write!(f, "unusable znode {path}: {reason}"),
+            Self::NodesLost { path } => write!(f, "own node {path} is gone or taken"),
+            Self::FetchingFrom { broker, partitions } => {
+                write!(f, "broker {broker} leads {}", Names(partitions))
+            }
+            Self::FetchFailed {
+                address,
+                partitions,
+                reason,
+            } => write!(f, "{address} fails for {}: {reason}", Names(partitions)),
+            Self::LeaderLookupFailed { reason } => write!(f, "leaders not found: {reason}"),
+            Self::OffsetReset {
+                topic_partition,
+                from,
+                to,
+            } => write!(f, "offset of {topic_partition} reset from {from} to {to}"),
+            Self::BadMessage {
+                topic_partition,
+                offset,
+                reason,
+            } => write!(f, "bad message {topic_partition} at {offset}: {reason}"),
+            Self::CommitFailed { partitions, reason } => {
+                write!(f, "commit of {} failed: {reason}", Names(partitions))
+            }
+            Self::ShutdownIncomplete { reason } => write!(f, "shutdown incomplete: {reason}"),
+        }
+    }
+}
+
+/// The first few partitions of a list, and how many there are besides.
+struct Names<'a>(&'a [TopicPartition]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        for (index, partition) in self.0.iter().take(SHOWN).enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{partition}")?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Where the threads of a connector tell their events. Never blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct EventSender {
+    sender: Sender<Event>,
+    /// Takes the oldest event out when the channel is full.
+    oldest: Receiver<Event>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl EventSender {
+    pub(crate) fn send(&self, event: Event) {
+        log::info!("{event}");
+        let mut event = event;
+        while let Err(TrySendError::Full(back)) = self.sender.try_send(event) {
+            if self.oldest.try_recv().is_ok() {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+            event = back;
+        }
+    }
+
+    /// Events that nobody read before they were too many.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The events of a connector, oldest first. Clones share one queue: each event goes to one of them.
+///
+/// Up to 1,024 unread events are kept; then the oldest is dropped and counted in
+/// [`StatsSnapshot::events_dropped`](crate::StatsSnapshot::events_dropped).
+#[derive(Clone, Debug)]
+pub struct Events {
+    receiver: Receiver<Event>,
+}
+
+impl Events {
+    /// The next event, waiting at most `timeout` for it.
+    pub fn next_timeout(&self, timeout: Duration) -> Option<Event> {
+        self.receiver.recv_timeout(timeout).ok()
+    }
+
+    /// The next event, if one is there.
+    pub fn try_next(&self) -> Option<Event> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+pub(crate) fn event_channel() -> (EventSender, Events) {
+    let (sender, receiver) = bounded(CAPACITY);
+    let events = Events {
+        receiver: receiver.clone(),
+    };
+    let sender = EventSender {
+        sender,
+        oldest: receiver,
+        dropped: Arc::default(),
+    };
+    (sender, events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_event_makes_room_for_the_newest() {
+        let (sender, events) = event_channel();
+        for session in 0..1030 {
+            sender.send(Event::SessionEstablished { session });
+        }
+        assert_eq!(sender.dropped(), 6);
+        assert_eq!(
+            events.try_next(),
+            Some(Event::SessionEstablished { session: 6 })
+        );
+        assert_eq!(std::iter::from_fn(|| events.try_next()).count(), 1023);
+    }
+}

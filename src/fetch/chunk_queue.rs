@@ -1,0 +1,389 @@
+//! The bounded queue between the fetchers and one stream.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+use parking_lot::Condvar;
+use parking_lot::Mutex;
+
+use crate::fetch::buffer_pool::PooledBuffer;
+use crate::fetch::partition_topic_info::PartitionTopicInfo;
+
+/// One message set on its way from a fetcher to a stream.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) info: Arc<PartitionTopicInfo>,
+    /// Position epoch of `info` when the set was asked for.
+    pub(crate) epoch: u64,
+    /// The offset that was asked for; the set may begin before it.
+    pub(crate) fetch_offset: i64,
+    pub(crate) high_watermark: Option<i64>,
+    pub(crate) message_set: PooledBuffer,
+    /// What the set takes of the queue's bytes, until the stream is through with it.
+    pub(crate) charge: Charge,
+}
+
+/// A message that cannot be delivered, found by a fetcher: its framing is broken or it does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BadEntry {
+    /// Larger than the fetch size; `needed` bytes would hold it, where that much of it came.
+    TooLarge { needed: Option<u64> },
+    /// Not a message.
+    Corrupt { reason: String },
+}
+
+#[derive(Debug)]
+pub(crate) enum QueueEntry {
+    Messages(Chunk),
+    /// The messages of `info` behind this one start at `offset`, forwards or backwards (D44).
+    Reposition {
+        info: Arc<PartitionTopicInfo>,
+        epoch: u64,
+        offset: i64,
+    },
+    Bad {
+        info: Arc<PartitionTopicInfo>,
+        epoch: u64,
+        offset: i64,
+        entry: BadEntry,
+    },
+}
+
+/// What [`ChunkQueue::take`] came back with.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Entry(QueueEntry),
+    TimedOut,
+    /// The connector was shut down; this is for ever.
+    Closed,
+}
+
+/// Why a partition cannot be asked for more: its stream's queue has been full since then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    pub(crate) since: Instant,
+}
+
+/// Bounded first-in first-out queue of one stream, fed by any number of fetchers, emptied by the application.
+///
+/// A fetcher *reserves* before it asks a broker, so that what comes always finds its place: pushing never
+/// blocks, and a full queue holds back only the partitions that feed it (D6, D46). The reservation of a
+/// request that holds several partitions of one stream may exceed the chunk limit by those partitions.
+#[derive(Debug)]
+pub(crate) struct ChunkQueue {
+    max_chunks: usize,
+    max_bytes: usize,
+    state: Mutex<QueueState>,
+    /// Signalled with `state` held whenever a waiting stream has something to look at.
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    entries: VecDeque<QueueEntry>,
+    /// Message sets among `entries`.
+    chunks: usize,
+    /// Bytes reserved, queued, and held by the stream, decompressed ones included.
+    bytes: usize,
+    full_since: Option<Instant>,
+    closed: bool,
+    /// Fetchers that left a partition out and want to know when there is room.
+    waiting: Vec<Sender<()>>,
+}
+
+impl QueueState {
+    fn add_waiting(&mut self, waiter: &Sender<()>) {
+        if !self.waiting.iter().any(|other| other.same_channel(waiter)) {
+            self.waiting.push(waiter.clone());
+        }
+    }
+
+    fn tell_waiting(&mut self) {
+        for waiter in self.waiting.drain(..) {
+            // A token that is there already wakes the fetcher just as well.
+            let _ = waiter.try_send(());
+        }
+    }
+}
+
+impl ChunkQueue {
+    /// `max_chunks` is `queued.max.message.chunks`, `max_bytes` this stream's share of `queued.max.bytes`.
+    pub(crate) fn new(max_chunks: usize, max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max_chunks,
+            max_bytes,
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+        })
+    }
+
+    /// Makes room for a message set of at most `bytes`. A queue that holds nothing always has room.
+    /// Without room `waiter` is sent a token once there is some.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        bytes: usize,
+        waiter: &Sender<()>,
+    ) -> Result<Charge, Full> {
+        let mut state = self.state.lock();
+        if self.has_room(&state, bytes) {
+            state.bytes += bytes;
+            return Ok(Charge {
+                queue: Arc::clone(self),
+                bytes,
+            });
+        }
+        state.add_waiting(waiter);
+        let since = *state.full_since.get_or_insert_with(Instant::now);
+        Err(Full { since })
+    }
+
+    fn has_room(&self, state: &QueueState, bytes: usize) -> bool {
+        let fits = state.bytes == 0 || state.bytes.saturating_add(bytes) <= self.max_bytes;
+        state.chunks < self.max_chunks && fits
+    }
+
+    /// Has `waiter` told when something about the queue or its partitions changes.
+    pub(crate) fn notify_when_woken(&self, waiter: &Sender<()>) {
+        self.state.lock().add_waiting(waiter);
+    }
+
+    /// Puts an entry at the end, whatever the queue holds; room was reserved before. Dropped when closed.
+    pub(crate) fn push(&self, entry: QueueEntry) {
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            drop(entry);
+            return;
+        }
+        if matches!(entry, QueueEntry::Messages(_)) {
+            state.chunks += 1;
+            if state.chunks >= self.max_chunks {
+                state.full_since.get_or_insert_with(Instant::now);
+            }
+        }
+        state.entries.push_back(entry);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// The first entry, waiting for one until `deadline`, or for ever. Called by the stream's thread.
+    pub(crate) fn take(&self, deadline: Option<Instant>) -> Taken {
+        let mut state = self.state.lock();
+        loop {
+            if state.closed {
+                return Taken::Closed;
+            }
+            if let Some(entry) = state.entries.pop_front() {
+                if matches!(entry, QueueEntry::Messages(_)) {
+                    state.chunks -= 1;
+                }
+                self.made_room(&mut state);
+                return Taken::Entry(entry);
+            }
+            match deadline {
+                None => self.arrived.wait(&mut state),
+                Some(deadline) => {
+                    if self.arrived.wait_until(&mut state, deadline).timed_out()
+                        && state.entries.is_empty()
+                        && !state.closed
+                    {
+                        return Taken::TimedOut;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Message sets waiting for the stream (`FetchQueueSize` of the original).
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().chunks
+    }
+
+    /// Drops all entries. Called by a rebalance, after the fetchers stopped.
+    pub(crate) fn clear(&self) {
+        let entries = {
+            let mut state = self.state.lock();
+            state.chunks = 0;
+            state.full_since = None;
+            std::mem::take(&mut state.entries)
+        };
+        // Dropping a chunk gives its charge back, which takes the lock.
+        drop(entries);
+        self.wake_fetchers();
+    }
+
+    /// Ends the stream: drops all entries and wakes whoever waits (the original's sentinel).
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.arrived.notify_all();
+        self.clear();
+    }
+
+    /// Lets fetchers that wait for this queue look again at their partitions.
+    pub(crate) fn wake_fetchers(&self) {
+        self.state.lock().tell_waiting();
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.bytes = state.bytes.saturating_sub(bytes);
+        self.made_room(&mut state);
+    }
+
+    /// After something left the queue: if that made room, whoever waits for it is told.
+    fn made_room(&self, state: &mut QueueState) {
+        if state.chunks < self.max_chunks {
+            state.full_since = None;
+            state.tell_waiting();
+        }
+    }
+}
+
+/// Bytes of a queue in use; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    queue: Arc<ChunkQueue>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Sets the charge to what is really used: less than reserved, or more once decompressed.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        if bytes < self.bytes {
+            self.queue.give_back(self.bytes - bytes);
+        } else {
+            let mut state = self.queue.state.lock();
+            state.bytes = state.bytes.saturating_add(bytes - self.bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.queue.give_back(self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use crossbeam_channel::bounded;
+
+    use crate::cluster::TopicPartition;
+    use crate::fetch::buffer_pool::BufferPool;
+
+    use super::*;
+
+    fn chunk(queue: &Arc<ChunkQueue>, charge: Charge) -> QueueEntry {
+        let partition = TopicPartition::new("orders", 0);
+        let info = PartitionTopicInfo::new(partition, Arc::clone(queue), Some(0), 1);
+        QueueEntry::Messages(Chunk {
+            info,
+            epoch: 0,
+            fetch_offset: 0,
+            high_watermark: None,
+            message_set: PooledBuffer::new(vec![0; charge.bytes()], &BufferPool::new(0)),
+            charge,
+        })
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_tells_when_there_is_room() {
+        let queue = ChunkQueue::new(2, 1000);
+        let (waiter, token) = bounded(1);
+        for _ in 0..2 {
+            let charge = queue.reserve(10, &waiter).unwrap();
+            queue.push(chunk(&queue, charge));
+        }
+        let full = queue.reserve(10, &waiter).unwrap_err();
+        assert_eq!(
+            queue.reserve(10, &waiter).unwrap_err(),
+            full,
+            "still the same spell"
+        );
+        assert!(token.try_recv().is_err());
+        assert!(matches!(queue.take(None), Taken::Entry(_)));
+        assert!(token.try_recv().is_ok());
+        assert!(queue.reserve(10, &waiter).is_ok());
+    }
+
+    #[test]
+    fn bytes_held_by_the_stream_count_until_it_is_through() {
+        let queue = ChunkQueue::new(10, 100);
+        let (waiter, token) = bounded(1);
+        let charge = queue.reserve(60, &waiter).unwrap();
+        queue.push(chunk(&queue, charge));
+        let Taken::Entry(QueueEntry::Messages(mut held)) = queue.take(None) else {
+            panic!("a chunk is there");
+        };
+        assert!(queue.reserve(60, &waiter).is_err(), "60 of 100 are in use");
+        held.charge.resize(20);
+        assert!(token.try_recv().is_ok());
+        let second = queue.reserve(60, &waiter).unwrap();
+        drop(second);
+        held.charge.resize(500);
+        assert!(
+            queue.reserve(1, &waiter).is_err(),
+            "decompressed bytes count"
+        );
+        drop(held);
+        assert!(queue.reserve(100, &waiter).is_ok());
+    }
+
+    #[test]
+    fn an_empty_queue_has_room_for_any_chunk() {
+        let queue = ChunkQueue::new(1, 10);
+        let (waiter, _token) = bounded(1);
+        assert!(queue.reserve(1_000_000, &waiter).is_ok());
+    }
+
+    #[test]
+    fn closing_ends_a_wait_without_limit_and_drops_what_comes_later() {
+        let queue = ChunkQueue::new(2, 1000);
+        let waiting = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || matches!(queue.take(None), Taken::Closed))
+        };
+        queue.close();
+        assert!(waiting.join().unwrap());
+        let (waiter, _token) = bounded(1);
+        let charge = queue.reserve(10, &waiter).unwrap();
+        queue.push(chunk(&queue, charge));
+        assert_eq!(queue.len(), 0);
+        assert!(matches!(queue.take(None), Taken::Closed));
+        assert_eq!(queue.state.lock().bytes, 0);
+    }
+
+    #[test]
+    fn a_wait_with_a_deadline_times_out_and_can_be_repeated() {
+        let queue = ChunkQueue::new(2, 1000);
+        for _ in 0..2 {
+            let deadline = Instant::now() + Duration::from_millis(1);
+            assert!(matches!(queue.take(Some(deadline)), Taken::TimedOut));
+        }
+    }
+
+    #[test]
+    fn clearing_gives_every_byte_back() {
+        let queue = ChunkQueue::new(2, 1000);
+        let (waiter, _token) = bounded(1);
+        for _ in 0..2 {
+            let charge = queue.reserve(10, &waiter).unwrap();
+            queue.push(chunk(&queue, charge));
+        }
+        queue.clear();
+        assert_eq!(queue.state.lock().bytes, 0);
+        assert!(queue.reserve(1000, &waiter).is_ok());
+    }
+}

@@ -1,0 +1,232 @@
+//! One fetch request in the making, and what becomes of its answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+
+use crate::error::ErrorCode;
+use crate::fetch::buffer_pool::PooledBuffer;
+use crate::fetch::chunk_queue::BadEntry;
+use crate::fetch::chunk_queue::Charge;
+use crate::fetch::chunk_queue::Chunk;
+use crate::fetch::fetcher_thread::FetchContext;
+use crate::fetch::partition_topic_info::PartitionTopicInfo;
+use crate::fetch::partition_topic_info::Verdict;
+use crate::protocol::FetchRequest;
+use crate::protocol::FetchSink;
+use crate::protocol::Outline;
+use crate::protocol::SetEnd;
+
+/// What the next request of a fetcher asks for, and what has to be done before.
+pub(crate) struct FetchPlan {
+    fetch_size: i32,
+    /// `fetch.wait.max.ms`, or less while a partition had to be left out.
+    max_wait: Duration,
+    asked: Vec<Asked>,
+    /// Partitions that need an offset from `auto.offset.reset` first, with their epoch.
+    pub(crate) unresolved: Vec<(Arc<PartitionTopicInfo>, u64)>,
+}
+
+/// One partition of a request under way.
+pub(crate) struct Asked {
+    info: Arc<PartitionTopicInfo>,
+    offset: i64,
+    epoch: u64,
+    charge: Charge,
+}
+
+impl FetchPlan {
+    pub(crate) fn new(fetch_size: i32, max_wait: Duration) -> Self {
+        Self {
+            fetch_size,
+            max_wait,
+            asked: Vec::new(),
+            unresolved: Vec::new(),
+        }
+    }
+
+    /// Asks for a partition if its stream's queue has room; otherwise leaves it out and has `wake` told
+    /// when there is room.
+    ///
+    /// A broker may sit on the request no longer than the queue has been full already: a stream that comes
+    /// back soon is served soon, and one that never reads costs the others no more than a long poll (D46).
+    pub(crate) fn ask(
+        &mut self,
+        info: &Arc<PartitionTopicInfo>,
+        offset: i64,
+        epoch: u64,
+        wake: &Sender<()>,
+    ) {
+        let bytes = usize::try_from(self.fetch_size).unwrap_or(0);
+        match info.queue().reserve(bytes, wake) {
+            Ok(charge) => self.asked.push(Asked {
+                info: Arc::clone(info),
+                offset,
+                epoch,
+                charge,
+            }),
+            Err(full) => self.max_wait = self.max_wait.min(full.since.elapsed()),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    pub(crate) fn into_request(self, min_bytes: i32) -> (FetchRequest, Vec<Asked>) {
+        let request = FetchRequest {
+            max_wait: self.max_wait,
+            min_bytes,
+            ..FetchRequest::default()
+        };
+        let request = self.asked.iter().fold(request, |request, asked| {
+            let topic_partition = asked.info.topic_partition().clone();
+            request.fetch(topic_partition, asked.offset, self.fetch_size)
+        });
+        (request, self.asked)
+    }
+}
+
+/// What one answer left to do for the fetcher.
+#[derive(Default)]
+pub(crate) struct Handled {
+    /// Partitions that put a chunk into a queue.
+    pub(crate) delivered: Vec<Arc<PartitionTopicInfo>>,
+    /// Partitions for the leader finder, with the reason.
+    pub(crate) failed: Vec<(Arc<PartitionTopicInfo>, String)>,
+    /// Partitions whose offset is outside the log, with their epoch.
+    pub(crate) out_of_range: Vec<(Arc<PartitionTopicInfo>, u64)>,
+}
+
+/// Takes the partitions of an answer while they arrive, and puts them into the queues of their streams.
+pub(crate) struct FetchAnswers<'a> {
+    context: &'a FetchContext,
+    asked: HashMap<Arc<str>, HashMap<i32, Asked>>,
+    handled: Handled,
+}
+
+impl<'a> FetchAnswers<'a> {
+    pub(crate) fn new(asked: Vec<Asked>, context: &'a FetchContext) -> Self {
+        let mut by_topic: HashMap<Arc<str>, HashMap<i32, Asked>> = HashMap::new();
+        for asked in asked {
+            let (topic, partition) = {
+                let topic_partition = asked.info.topic_partition();
+                (topic_partition.shared_topic(), topic_partition.partition())
+            };
+            by_topic.entry(topic).or_default().insert(partition, asked);
+        }
+        Self {
+            context,
+            asked: by_topic,
+            handled: Handled::default(),
+        }
+    }
+
+    /// After a whole answer: partitions that it lacks have failed.
+    pub(crate) fn finish(mut self, answered: bool) -> Handled {
+        if answered {
+            for asked in self.asked.into_values().flat_map(HashMap::into_values) {
+                let reason = String::from("left out of the answer");
+                self.handled.failed.push((asked.info, reason));
+            }
+        }
+        self.handled
+    }
+
+    fn take(&mut self, topic: &str, partition: i32) -> Option<Asked> {
+        self.asked.get_mut(topic)?.remove(&partition)
+    }
+
+    fn refused(&mut self, asked: Asked, code: ErrorCode) {
+        if code == ErrorCode::OffsetOutOfRange {
+            self.handled.out_of_range.push((asked.info, asked.epoch));
+        } else {
+            self.handled.failed.push((asked.info, code.to_string()));
+        }
+    }
+
+    fn fetched(&mut self, asked: Asked, high_watermark: Option<i64>, mut set: Vec<u8>) {
+        let outline = Outline::of(&set);
+        // What follows the whole entries is met again by the next fetch, at its start.
+        set.truncate(outline.valid_bytes);
+        let set = PooledBuffer::new(set, &self.context.pool);
+        match (outline.last_offset, outline.end) {
+            (Some(last), _) => self.deliver(asked, high_watermark, set, last),
+            (None, SetEnd::Whole | SetEnd::Filler) => {
+                asked.info.note_high_watermark(high_watermark);
+            }
+            (None, SetEnd::Cut { needed }) => {
+                let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
+                self.stop(&asked, BadEntry::TooLarge { needed });
+            }
+            (None, SetEnd::TooShort { size, .. }) => self.corrupt(asked, size),
+        }
+    }
+
+    fn deliver(&mut self, asked: Asked, high_watermark: Option<i64>, set: PooledBuffer, last: i64) {
+        let bytes = set.len();
+        let mut charge = asked.charge;
+        charge.resize(bytes);
+        let info = asked.info;
+        let chunk = Chunk {
+            info: Arc::clone(&info),
+            epoch: asked.epoch,
+            fetch_offset: asked.offset,
+            high_watermark,
+            message_set: set,
+            charge,
+        };
+        if info.enqueue(chunk, last.saturating_add(1)) {
+            self.context.stats.chunks.increment();
+            self.context
+                .stats
+                .bytes
+                .add(u64::try_from(bytes).unwrap_or(0));
+            self.handled.delivered.push(info);
+        }
+    }
+
+    /// Damaged framing at the position itself: fetched again after a back-off, and told when it is still
+    /// there (D49).
+    fn corrupt(&mut self, asked: Asked, size: i32) {
+        let reason = format!("it claims a size of {size}, the least is 14");
+        match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
+            Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),
+            Verdict::Confirmed => self.stop(&asked, BadEntry::Corrupt { reason }),
+        }
+    }
+
+    fn stop(&self, asked: &Asked, entry: BadEntry) {
+        let resume = asked.offset.saturating_add(1);
+        asked
+            .info
+            .enqueue_bad(asked.offset, resume, asked.epoch, entry);
+    }
+}
+
+impl FetchSink for FetchAnswers<'_> {
+    fn buffer(&mut self, _topic: &str, _partition: i32, size: usize) -> Vec<u8> {
+        let fetch_size = usize::try_from(self.context.config.fetch_message_max_bytes());
+        self.context.pool.take(size.min(fetch_size.unwrap_or(0)))
+    }
+
+    fn partition(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        error: Option<ErrorCode>,
+        high_watermark: Option<i64>,
+        message_set: Vec<u8>,
+    ) {
+        let Some(asked) = self.take(topic, partition) else {
+            log::debug!("answer for {topic}/{partition}, which was not asked for");
+            return;
+        };
+        match error {
+            Some(code) => self.refused(asked, code),
+            None => self.fetched(asked, high_watermark, message_set),
+        }
+    }
+}

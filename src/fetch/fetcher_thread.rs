@@ -1,0 +1,356 @@
+//! The long-poll loop against one broker.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::Sender;
+use crossbeam_channel::bounded;
+use crossbeam_channel::select;
+use parking_lot::Mutex;
+
+use crate::cluster::Broker;
+use crate::cluster::TopicPartition;
+use crate::config::AutoOffsetReset;
+use crate::config::ConsumerConfig;
+use crate::error::Error;
+use crate::events::Event;
+use crate::events::EventSender;
+use crate::fetch::buffer_pool::BufferPool;
+use crate::fetch::fetch_answers::FetchAnswers;
+use crate::fetch::fetch_answers::FetchPlan;
+use crate::fetch::leaderless_partitions::LeaderlessPartitions;
+use crate::fetch::partition_topic_info::FetchPosition;
+use crate::fetch::partition_topic_info::PartitionTopicInfo;
+use crate::net::ClusterMetadata;
+use crate::net::SimpleConsumer;
+use crate::net::SimpleConsumerOptions;
+use crate::protocol::ListOffsetsRequest;
+use crate::protocol::OffsetTime;
+use crate::protocol::PartitionOffsets;
+use crate::stats::Stats;
+use crate::thread::ShutdownableThread;
+use crate::thread::StopSignal;
+
+/// What all fetchers of a connector share.
+#[derive(Clone)]
+pub(crate) struct FetchContext {
+    pub(crate) config: Arc<ConsumerConfig>,
+    pub(crate) pool: Arc<BufferPool>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) events: EventSender,
+    pub(crate) metadata: Arc<ClusterMetadata>,
+    pub(crate) leaderless: Arc<LeaderlessPartitions>,
+}
+
+/// A thread that fetches its partitions from one broker until it is stopped.
+pub(crate) struct FetcherThread {
+    broker: Broker,
+    shared: Arc<Shared>,
+    thread: ShutdownableThread,
+}
+
+/// What the owner and the thread both touch.
+struct Shared {
+    /// In the order in which they are asked for; those that delivered go to the end.
+    partitions: Mutex<VecDeque<Arc<PartitionTopicInfo>>>,
+    consumer: SimpleConsumer,
+    /// Wakes the thread out of having nothing to ask for.
+    wake: Sender<()>,
+}
+
+impl FetcherThread {
+    pub(crate) fn start(
+        name: String,
+        broker: Broker,
+        context: FetchContext,
+    ) -> Result<Self, Error> {
+        let options = SimpleConsumerOptions {
+            socket_timeout: context.config.socket_timeout(),
+            receive_buffer_bytes: context.config.socket_receive_buffer_bytes().unwrap_or(0),
+            client_id: context.config.client_id().to_owned(),
+        };
+        let (wake, woken) = bounded(1);
+        let shared = Arc::new(Shared {
+            partitions: Mutex::default(),
+            consumer: SimpleConsumer::new(broker.address.clone(), options)?,
+            wake,
+        });
+        let fetcher = Fetcher {
+            broker: broker.clone(),
+            shared: Arc::clone(&shared),
+            woken,
+            context,
+        };
+        let thread = ShutdownableThread::start(name, move |stop| fetcher.run(&stop))?;
+        Ok(Self {
+            broker,
+            shared,
+            thread,
+        })
+    }
+
+    pub(crate) fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.thread.name()
+    }
+
+    /// Adds a partition; it is asked for in the next request.
+    pub(crate) fn add(&self, info: Arc<PartitionTopicInfo>) {
+        self.shared.partitions.lock().push_back(info);
+        let _ = self.shared.wake.try_send(());
+    }
+
+    /// Takes a partition away; what is under way for it still counts if it continues the position.
+    pub(crate) fn remove(&self, topic_partition: &TopicPartition) {
+        self.shared
+            .partitions
+            .lock()
+            .retain(|info| info.topic_partition() != topic_partition);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.partitions.lock().is_empty()
+    }
+
+    /// Whether the thread has ended although nobody stopped it (D24).
+    pub(crate) fn is_dead(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// The partitions that a dead fetcher leaves behind.
+    pub(crate) fn take_partitions(&self) -> VecDeque<Arc<PartitionTopicInfo>> {
+        std::mem::take(&mut *self.shared.partitions.lock())
+    }
+
+    /// Asks the thread to end, a read in the socket included, without waiting for it (KAFKA-4319).
+    pub(crate) fn signal_stop(&self) {
+        self.thread.signal_stop();
+        self.shared.consumer.close();
+    }
+}
+
+impl Drop for FetcherThread {
+    fn drop(&mut self) {
+        self.signal_stop();
+    }
+}
+
+/// The thread's own side.
+struct Fetcher {
+    broker: Broker,
+    shared: Arc<Shared>,
+    woken: Receiver<()>,
+    context: FetchContext,
+}
+
+impl Fetcher {
+    fn run(&self, stop: &StopSignal) {
+        let _last_will = LastWill(self);
+        log::debug!("fetching from broker {}", self.broker);
+        while !stop.is_stopped() {
+            let plan = self.plan();
+            if !plan.unresolved.is_empty() {
+                self.resolve(&plan.unresolved, stop);
+            } else if plan.is_empty() {
+                self.wait(stop);
+            } else {
+                self.fetch(plan, stop);
+            }
+        }
+    }
+
+    /// What to ask for next: every partition with a position and with room in its stream's queue.
+    fn plan(&self) -> FetchPlan {
+        let fetch_size = self.context.config.fetch_message_max_bytes();
+        let mut plan = FetchPlan::new(fetch_size, self.context.config.fetch_wait_max());
+        let mut partitions = self.shared.partitions.lock();
+        partitions.retain(|info| match info.fetch_position() {
+            FetchPosition::Revoked => false,
+            FetchPosition::Stopped => {
+                info.queue().notify_when_woken(&self.shared.wake);
+                true
+            }
+            FetchPosition::Unresolved { epoch } => {
+                plan.unresolved.push((Arc::clone(info), epoch));
+                true
+            }
+            FetchPosition::At { offset, epoch } => {
+                plan.ask(info, offset, epoch, &self.shared.wake);
+                true
+            }
+        });
+        plan
+    }
+
+    fn wait(&self, stop: &StopSignal) {
+        select! {
+            recv(self.woken) -> _ => {}
+            recv(stop.receiver()) -> _ => {}
+            default(self.context.config.refresh_leader_backoff().max(Duration::from_millis(1))) => {}
+        }
+    }
+
+    fn fetch(&self, plan: FetchPlan, stop: &StopSignal) {
+        self.context.stats.fetch_requests.increment();
+        let (request, asked) = plan.into_request(self.context.config.fetch_min_bytes());
+        let mut answers = FetchAnswers::new(asked, &self.context);
+        let outcome = self.shared.consumer.fetch_into(&request, &mut answers);
+        let handled = answers.finish(outcome.is_ok());
+        self.move_to_end(&handled.delivered);
+        match outcome {
+            Ok(_) => {
+                self.give_up(handled.failed);
+                self.resolve(&handled.out_of_range, stop);
+            }
+            Err(_) if stop.is_stopped() => {}
+            Err(error) => {
+                self.context.stats.fetch_failures.increment();
+                let all = std::mem::take(&mut *self.shared.partitions.lock());
+                self.give_up_all(all.into(), &error, stop);
+            }
+        }
+    }
+
+    /// Keeps a partition that always has data from taking the queue's room before the others.
+    fn move_to_end(&self, delivered: &[Arc<PartitionTopicInfo>]) {
+        let delivered: HashSet<*const PartitionTopicInfo> =
+            delivered.iter().map(Arc::as_ptr).collect();
+        let mut partitions = self.shared.partitions.lock();
+        if delivered.len() < partitions.len() {
+            let (last, first): (VecDeque<_>, VecDeque<_>) = partitions
+                .drain(..)
+                .partition(|info| delivered.contains(&Arc::as_ptr(info)));
+            partitions.extend(first);
+            partitions.extend(last);
+        }
+    }
+
+    /// Hands partitions over to the leader finder, each kind of trouble with those that met it.
+    fn give_up(&self, failed: Vec<(Arc<PartitionTopicInfo>, String)>) {
+        let mut by_reason: BTreeMap<String, Vec<Arc<PartitionTopicInfo>>> = BTreeMap::new();
+        for (info, reason) in failed {
+            by_reason.entry(reason).or_default().push(info);
+        }
+        for (reason, infos) in by_reason {
+            let count = u64::try_from(infos.len()).unwrap_or(u64::MAX);
+            self.context.stats.partition_errors.add(count);
+            self.context.events.send(Event::FetchFailed {
+                address: self.broker.address.clone(),
+                partitions: infos
+                    .iter()
+                    .map(|info| info.topic_partition().clone())
+                    .collect(),
+                reason,
+            });
+            let lost: HashSet<_> = infos.iter().map(Arc::as_ptr).collect();
+            self.shared
+                .partitions
+                .lock()
+                .retain(|info| !lost.contains(&Arc::as_ptr(info)));
+            self.context.metadata.request_refresh();
+            self.context.leaderless.add(infos);
+        }
+    }
+
+    /// A request failed as a whole: its partitions go to the leader finder, and the broker gets a rest (D50).
+    fn give_up_all(&self, infos: Vec<Arc<PartitionTopicInfo>>, error: &Error, stop: &StopSignal) {
+        let reason = error.chain();
+        self.give_up(
+            infos
+                .into_iter()
+                .map(|info| (info, reason.clone()))
+                .collect(),
+        );
+        stop.pause(self.context.config.refresh_leader_backoff());
+    }
+
+    /// Asks this broker, the leader, for the offsets that `auto.offset.reset` chooses. A partition whose
+    /// reset fails goes to the leader finder alone (D25).
+    fn resolve(&self, partitions: &[(Arc<PartitionTopicInfo>, u64)], stop: &StopSignal) {
+        if partitions.is_empty() {
+            return;
+        }
+        let time = match self.context.config.auto_offset_reset() {
+            AutoOffsetReset::Smallest => OffsetTime::Earliest,
+            AutoOffsetReset::Largest => OffsetTime::Latest,
+        };
+        let request = ListOffsetsRequest::default();
+        let request = partitions.iter().fold(request, |request, (info, _)| {
+            request.list(info.topic_partition().clone(), time)
+        });
+        let response = match self.shared.consumer.offsets_before(&request) {
+            Ok(response) => response,
+            Err(_) if stop.is_stopped() => return,
+            Err(error) => {
+                let infos = partitions
+                    .iter()
+                    .map(|(info, _)| Arc::clone(info))
+                    .collect();
+                return self.give_up_all(infos, &error, stop);
+            }
+        };
+        let mut answers: HashMap<TopicPartition, PartitionOffsets> = response
+            .partitions
+            .into_iter()
+            .map(|answer| (answer.topic_partition.clone(), answer))
+            .collect();
+        let mut failed = Vec::new();
+        for (info, epoch) in partitions {
+            match first_offset(answers.remove(info.topic_partition())) {
+                Ok(offset) => self.reset(info, offset, *epoch),
+                Err(reason) => failed.push((Arc::clone(info), reason)),
+            }
+        }
+        if !failed.is_empty() {
+            self.give_up(failed);
+            stop.pause(self.context.config.refresh_leader_backoff());
+        }
+    }
+
+    fn reset(&self, info: &Arc<PartitionTopicInfo>, offset: i64, epoch: u64) {
+        let from = info.fetched();
+        if !info.reset(offset, epoch) {
+            return;
+        }
+        self.context.stats.offset_resets.increment();
+        let topic_partition = info.topic_partition().clone();
+        match from {
+            Some(from) => self.context.events.send(Event::OffsetReset {
+                topic_partition,
+                from,
+                to: offset,
+            }),
+            None => log::debug!("{topic_partition} starts at {offset}"),
+        }
+    }
+}
+
+fn first_offset(answer: Option<PartitionOffsets>) -> Result<i64, String> {
+    let answer = answer.ok_or_else(|| String::from("left out of the answer with offsets"))?;
+    match (answer.error, answer.offsets.first()) {
+        (Some(code), _) => Err(format!("no offset: {code}")),
+        (None, Some(offset)) => Ok(*offset),
+        (None, None) => Err(String::from("no offset in the answer with offsets")),
+    }
+}
+
+/// Hands the partitions of a fetcher that panics to the leader finder, which starts another one (D24).
+struct LastWill<'a>(&'a Fetcher);
+
+impl Drop for LastWill<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let all = std::mem::take(&mut *self.0.shared.partitions.lock());
+            self.0.context.leaderless.add(all);
+        }
+    }
+}

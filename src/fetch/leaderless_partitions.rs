@@ -1,0 +1,131 @@
+//! The partitions that wait for the leader finder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::Sender;
+use crossbeam_channel::bounded;
+use crossbeam_channel::select;
+use parking_lot::Mutex;
+
+use crate::cluster::TopicPartition;
+use crate::fetch::partition_topic_info::PartitionTopicInfo;
+use crate::thread::StopSignal;
+
+/// Partitions without a known leader: all at the start of a generation, later those whose fetch failed.
+///
+/// Adding touches this set only, never the fetchers, so that a fetcher can add its own while it is being
+/// stopped (KAFKA-916).
+#[derive(Debug)]
+pub(crate) struct LeaderlessPartitions {
+    partitions: Mutex<BTreeMap<TopicPartition, Arc<PartitionTopicInfo>>>,
+    token: Sender<()>,
+    added: Receiver<()>,
+}
+
+impl LeaderlessPartitions {
+    pub(crate) fn new() -> Arc<Self> {
+        let (token, added) = bounded(1);
+        Arc::new(Self {
+            partitions: Mutex::default(),
+            token,
+            added,
+        })
+    }
+
+    /// Adds partitions, other than those that a rebalance has revoked meanwhile.
+    pub(crate) fn add(&self, infos: impl IntoIterator<Item = Arc<PartitionTopicInfo>>) {
+        let mut partitions = self.partitions.lock();
+        for info in infos {
+            if !info.is_revoked() {
+                partitions.insert(info.topic_partition().clone(), info);
+            }
+        }
+        drop(partitions);
+        // A token that is there already wakes the leader finder just as well.
+        let _ = self.token.try_send(());
+    }
+
+    /// A copy of the set, so that no lock is held during a look-up (D27).
+    pub(crate) fn snapshot(&self) -> Vec<Arc<PartitionTopicInfo>> {
+        let mut partitions = self.partitions.lock();
+        partitions.retain(|_, info| !info.is_revoked());
+        partitions.values().cloned().collect()
+    }
+
+    /// Takes a partition out, if it is still the same that was looked up. `false` otherwise.
+    pub(crate) fn remove(&self, info: &Arc<PartitionTopicInfo>) -> bool {
+        let mut partitions = self.partitions.lock();
+        let wanted = partitions
+            .get(info.topic_partition())
+            .is_some_and(|present| Arc::ptr_eq(present, info));
+        if wanted {
+            partitions.remove(info.topic_partition());
+        }
+        wanted
+    }
+
+    pub(crate) fn clear(&self) {
+        self.partitions.lock().clear();
+    }
+
+    /// Waits until there are partitions. `false` at the stop.
+    pub(crate) fn wait(&self, stop: &StopSignal) -> bool {
+        // A loop, not an `if`: an empty list would ask for all topics (KAFKA-1087).
+        loop {
+            if stop.is_stopped() {
+                return false;
+            }
+            if !self.partitions.lock().is_empty() {
+                return true;
+            }
+            select! {
+                recv(self.added) -> _ => {}
+                recv(stop.receiver()) -> _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use crate::fetch::chunk_queue::ChunkQueue;
+    use crate::thread::Stopper;
+
+    use super::*;
+
+    fn info(partition: i32) -> Arc<PartitionTopicInfo> {
+        let topic_partition = TopicPartition::new("orders", partition);
+        PartitionTopicInfo::new(topic_partition, ChunkQueue::new(1, 1), None, 1)
+    }
+
+    #[test]
+    fn the_wait_ends_with_the_first_partition_and_at_the_stop() {
+        let set = LeaderlessPartitions::new();
+        let stopper = Stopper::new();
+        let waiting = {
+            let (set, stop) = (Arc::clone(&set), stopper.signal());
+            thread::spawn(move || (set.wait(&stop), set.snapshot().len()))
+        };
+        set.add([info(0)]);
+        assert_eq!(waiting.join().unwrap(), (true, 1));
+        set.clear();
+        stopper.stop();
+        assert!(!set.wait(&stopper.signal()));
+    }
+
+    #[test]
+    fn a_partition_of_an_older_generation_is_neither_added_nor_removed() {
+        let set = LeaderlessPartitions::new();
+        let (old, new) = (info(0), info(0));
+        old.revoke();
+        set.add([Arc::clone(&old), Arc::clone(&new)]);
+        assert!(!set.remove(&old));
+        assert_eq!(set.snapshot().len(), 1);
+        assert!(set.remove(&new));
+        assert!(set.snapshot().is_empty());
+    }
+}
