@@ -3,6 +3,7 @@
 mod cluster;
 mod error;
 mod thread;
+mod zk;
 
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;
