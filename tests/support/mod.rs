@@ -25,13 +25,22 @@
     clippy::unwrap_used
 )]
 
+mod broker_connection;
+mod cluster;
 mod components;
+mod kafka;
 mod port;
 mod process;
 mod wait;
 mod zookeeper;
+mod zookeeper_shell;
 
+pub use broker_connection::BrokerConnection;
+pub use cluster::PartitionState;
+pub use cluster::RealCluster;
 pub use components::Components;
+pub use kafka::Kafka;
+pub use kafka::KafkaVersion;
 pub use port::free_port;
 pub use process::JavaCommand;
 pub use process::JavaProcess;
@@ -39,3 +48,5 @@ pub use wait::wait_for;
 pub use wait::wait_until;
 pub use zookeeper::ZooKeeper;
 pub use zookeeper::ZooKeeperVersion;
+pub use zookeeper_shell::NodeStat;
+pub use zookeeper_shell::ZooKeeperShell;

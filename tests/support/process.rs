@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::fs::File;
+use std::io::Read;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
@@ -18,9 +19,11 @@ use std::time::Instant;
 /// Turns into java (same process id) after leaving a watchdog behind that reads the pipe from the owner.
 /// A line on the pipe dismisses the watchdog; its end without a line means that the owner died, and so must java.
 const LAUNCHER: &str = r#"
+input=$1
+shift
 exec 3<&0
 (trap "" INT HUP TERM; read -r line <&3 || kill -9 $$) >/dev/null 2>&1 &
-exec "$@" </dev/null 3<&-
+exec "$@" <"$input" 3<&-
 "#;
 
 /// A JVM about to be started.
@@ -34,6 +37,7 @@ pub struct JavaCommand {
     log_level: &'static str,
     full_speed: bool,
     piped: bool,
+    input: PathBuf,
 }
 
 impl JavaCommand {
@@ -49,6 +53,7 @@ impl JavaCommand {
             log_level: "INFO",
             full_speed: false,
             piped: false,
+            input: PathBuf::from("/dev/null"),
         }
     }
 
@@ -91,6 +96,40 @@ impl JavaCommand {
         self
     }
 
+    /// The file that becomes standard input. Default: none.
+    pub fn input(mut self, file: &Path) -> Self {
+        file.clone_into(&mut self.input);
+        self
+    }
+
+    /// Runs the JVM to its end and returns what it printed to standard output.
+    ///
+    /// # Panics
+    /// When it fails, or still runs after `limit`.
+    #[track_caller]
+    pub fn run(self, folder: &Path, limit: Duration) -> String {
+        let mut process = self.piped().start(folder);
+        let mut stdout = process.take_stdout().expect("standard output is piped");
+        let reader = thread::spawn(move || {
+            let mut text = Vec::new();
+            stdout
+                .read_to_end(&mut text)
+                .map(|_| String::from_utf8_lossy(&text).into_owned())
+        });
+        let status = process.wait_for_exit(limit);
+        let text = reader
+            .join()
+            .expect("reader does not panic")
+            .expect("read standard output");
+        assert!(
+            status.success(),
+            "{} failed: {text}\n{}",
+            process.name,
+            process.log_tail()
+        );
+        text
+    }
+
     /// Starts the JVM; its log goes to `<folder>/<name>.log`, appended to if there is one.
     pub fn start(self, folder: &Path) -> JavaProcess {
         let log = folder.join(format!("{}.log", self.name));
@@ -104,7 +143,9 @@ impl JavaCommand {
             false => Stdio::from(log_file.try_clone().expect("share log file")),
         };
         let mut child = Command::new("sh")
-            .args(["-c", LAUNCHER, "launcher", "java"])
+            .args(["-c", LAUNCHER, "launcher"])
+            .arg(&self.input)
+            .arg("java")
             .args(self.jvm_options(folder))
             .args(["-cp", &self.class_path, &self.main_class])
             .args(&self.arguments)
