@@ -10,6 +10,7 @@ pub mod net;
 pub mod protocol;
 mod stats;
 mod thread;
+mod zk;
 
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;
