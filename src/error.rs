@@ -195,11 +195,13 @@ pub enum Error {
     #[error("zookeeper session expired")]
     SessionExpired,
 
-    /// A commit named a partition that this member does not own any more.
-    #[error("{topic_partition} is not owned by this member")]
-    NotOwned {
-        /// The partition.
-        topic_partition: TopicPartition,
+    /// Some offsets could not be committed; the others were.
+    #[error("could not commit {} of {} offsets, the first of {}", failed.len(), failed.len() + committed.len(), failed.first().map(|(partition, error)| format!("{partition}: {}", error.chain())).unwrap_or_default())]
+    CommitFailed {
+        /// The partitions that were committed, with their offsets.
+        committed: Vec<(TopicPartition, i64)>,
+        /// The others, each with the reason.
+        failed: Vec<(TopicPartition, Error)>,
     },
 }
 
@@ -214,9 +216,11 @@ impl Error {
             | Self::Closed
             | Self::MissingChroot { .. }
             | Self::MemberIdTaken { .. }
-            | Self::NotOwned { .. }
             | Self::Request { .. } => false,
             Self::Partition { code, .. } => code.is_retriable(),
+            Self::CommitFailed { failed, .. } => {
+                failed.iter().any(|(_, error)| error.is_retriable())
+            }
             Self::Thread { .. }
             | Self::Broker { .. }
             | Self::Response { .. }
