@@ -312,3 +312,6 @@ impl FetchSink for Watched<'_> {
             .partition(topic, partition, error, high_watermark, message_set);
     }
 }
+
+#[cfg(test)]
+mod tests;
