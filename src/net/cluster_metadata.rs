@@ -329,3 +329,6 @@ impl Drop for Flight<'_> {
         mem::replace(&mut state.finished, Stopper::new()).stop();
     }
 }
+
+#[cfg(test)]
+mod tests;
