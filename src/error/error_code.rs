@@ -143,22 +143,106 @@ error_codes! {
     UnsupportedForMessageFormat = 43, false;
     /// A policy of the cluster refuses it.
     PolicyViolation = 44, false;
+    /// For producers: a sequence number came out of order.
+    OutOfOrderSequenceNumber = 45, false;
+    /// For producers: a sequence number came twice.
+    DuplicateSequenceNumber = 46, false;
+    /// For producers: an old epoch.
+    InvalidProducerEpoch = 47, false;
+    /// For producers: not allowed in this state of the transaction.
+    InvalidTxnState = 48, false;
+    /// For producers: the id does not belong to the transactional id.
+    InvalidProducerIdMapping = 49, false;
+    /// For producers: the timeout is more than the broker allows.
+    InvalidTransactionTimeout = 50, false;
+    /// For producers: another transaction of the same id is not over yet.
+    ConcurrentTransactions = 51, true;
+    /// Between brokers only.
+    TransactionCoordinatorFenced = 52, false;
+    /// Not authorised for the transactional id.
+    TransactionalIdAuthorizationFailed = 53, false;
+    /// Security features are switched off.
+    SecurityDisabled = 54, false;
+    /// Not tried, because another part of the request failed.
+    OperationNotAttempted = 55, false;
     /// A disk of the broker failed.
     KafkaStorageError = 56, true;
+    /// The broker has no such log directory.
+    LogDirNotFound = 57, false;
+    /// SASL refused the credentials.
+    SaslAuthenticationFailed = 58, false;
+    /// For producers: the broker has forgotten the id.
+    UnknownProducerId = 59, false;
+    /// The partitions are being reassigned.
+    ReassignmentInProgress = 60, false;
+    /// Delegation tokens are switched off.
+    DelegationTokenAuthDisabled = 61, false;
+    /// There is no such delegation token.
+    DelegationTokenNotFound = 62, false;
+    /// The delegation token belongs to somebody else.
+    DelegationTokenOwnerMismatch = 63, false;
+    /// Delegation tokens are not handed out over such a connection.
+    DelegationTokenRequestNotAllowed = 64, false;
+    /// Not authorised for the delegation token.
+    DelegationTokenAuthorizationFailed = 65, false;
+    /// The delegation token is too old.
+    DelegationTokenExpired = 66, false;
+    /// The kind of principal is not supported.
+    InvalidPrincipalType = 67, false;
+    /// The group still has members.
+    NonEmptyGroup = 68, false;
+    /// There is no such group.
+    GroupIdNotFound = 69, false;
     /// The fetch session is not known.
     FetchSessionIdNotFound = 70, true;
     /// The epoch of the fetch session is wrong.
     InvalidFetchSessionEpoch = 71, true;
     /// The leader has no such listener.
     ListenerNotFound = 72, true;
+    /// Deletion of topics is switched off.
+    TopicDeletionDisabled = 73, false;
     /// The leader epoch is older than the broker's.
     FencedLeaderEpoch = 74, true;
     /// The leader epoch is newer than the broker's.
     UnknownLeaderEpoch = 75, true;
     /// The data is compressed in a way that the version of the request cannot carry.
     UnsupportedCompressionType = 76, false;
+    /// Between brokers only.
+    StaleBrokerEpoch = 77, false;
     /// The leader does not know its high watermark yet.
     OffsetNotAvailable = 78, true;
+    /// A member has to join with the id it was given.
+    MemberIdRequired = 79, false;
+    /// The preferred leader is down.
+    PreferredLeaderNotAvailable = 80, true;
+    /// The group takes no more members.
+    GroupMaxSizeReached = 81, false;
+    /// Another member has the same instance id.
+    FencedInstanceId = 82, false;
+    /// No replica may become the leader.
+    EligibleLeadersNotAvailable = 83, true;
+    /// The leader is the wanted one already.
+    ElectionNotNeeded = 84, true;
+    /// There is no reassignment to look at.
+    NoReassignmentInProgress = 85, false;
+    /// The group still reads the topic.
+    GroupSubscribedToTopic = 86, false;
+    /// For producers: the broker refuses a record.
+    InvalidRecord = 87, false;
+    /// A transaction over the offsets is not over yet.
+    UnstableOffsetCommit = 88, true;
+    /// Over the quota.
+    ThrottlingQuotaExceeded = 89, true;
+    /// For producers: a newer one has taken over.
+    ProducerFenced = 90, false;
+    /// No topic has this id.
+    UnknownTopicId = 100, true;
+    /// The topic has another id.
+    InconsistentTopicId = 103, true;
+    /// A fetch session mixes topic ids and names.
+    FetchSessionTopicIdError = 106, true;
+    /// For followers: the offset is not on the leader's disk any more.
+    OffsetMovedToTieredStorage = 109, false;
 }
 
 impl fmt::Display for ErrorCode {

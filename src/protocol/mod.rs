@@ -30,6 +30,9 @@ mod replica;
 
 mod message_set;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use decode_error::DecodeError;
 pub(crate) use encode_error::EncodeError;
 pub(crate) use reader::Reader;
@@ -63,4 +66,18 @@ pub use produce::ProducedPartition;
 pub use produce::RequiredAcks;
 pub use replica::Replica;
 
+pub use message_set::Codec;
+pub use message_set::CorruptMessage;
+pub use message_set::CorruptReason;
+pub(crate) use message_set::Entry;
+pub(crate) use message_set::EntryCursor;
+pub use message_set::MessageAndOffset;
 pub use message_set::MessageSet;
+pub use message_set::MessageSetBuilder;
+pub use message_set::Messages;
+pub(crate) use message_set::OuterEntries;
+pub(crate) use message_set::OuterEntry;
+pub(crate) use message_set::Outline;
+pub(crate) use message_set::RawMessage;
+pub(crate) use message_set::RawWrapper;
+pub(crate) use message_set::SetEnd;

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::protocol::message_set::messages::Messages;
+
 /// The bytes of a message set, as a broker sends them or a producer makes them; nothing in them is checked yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageSet {
@@ -9,6 +11,19 @@ pub struct MessageSet {
 }
 
 impl MessageSet {
+    /// Most bytes that [`messages`](Self::messages) lets a compressed message grow to: 128 MiB.
+    pub const DEFAULT_LIMIT: usize = 128 * 1024 * 1024;
+
+    /// All messages, decompressed and checked, from the start of the set, which may lie before the offset asked for.
+    pub fn messages(&self) -> Messages {
+        self.messages_within(Self::DEFAULT_LIMIT)
+    }
+
+    /// As [`messages`](Self::messages), with another limit on the size of a compressed message's content.
+    pub fn messages_within(&self, limit: usize) -> Messages {
+        Messages::new(self.bytes.clone(), limit)
+    }
+
     /// The whole set, as it stands on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

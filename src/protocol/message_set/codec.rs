@@ -1,0 +1,101 @@
+//! How message sets are compressed.
+
+use std::fmt;
+
+use crate::protocol::message_set::corrupt_message::CorruptReason;
+use crate::protocol::message_set::gzip;
+use crate::protocol::message_set::lz4;
+use crate::protocol::message_set::snappy;
+
+/// A compression that message format 0 knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// RFC 1952.
+    Gzip,
+    /// Snappy blocks, bare or in xerial framing.
+    Snappy,
+    /// An LZ4 frame (Kafka 0.8.2 and later).
+    Lz4,
+}
+
+impl Codec {
+    const MASK: u8 = 7;
+
+    /// The codec of a message; `None` where it is not compressed, the number of the codec where it is unknown.
+    pub(crate) fn of_attributes(attributes: u8) -> Result<Option<Self>, u8> {
+        match attributes & Self::MASK {
+            0 => Ok(None),
+            1 => Ok(Some(Self::Gzip)),
+            2 => Ok(Some(Self::Snappy)),
+            3 => Ok(Some(Self::Lz4)),
+            unknown => Err(unknown),
+        }
+    }
+
+    pub(crate) fn attributes(self) -> u8 {
+        match self {
+            Self::Gzip => 1,
+            Self::Snappy => 2,
+            Self::Lz4 => 3,
+        }
+    }
+
+    /// Replaces the content of `out`, whose memory is used again, by what `payload` holds.
+    ///
+    /// Never makes more than `limit` bytes. What the payload claims about its size is believed only as far as its own
+    /// length makes it possible.
+    pub(crate) fn decompress(
+        self,
+        payload: &[u8],
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CorruptReason> {
+        out.clear();
+        let result = match self {
+            Self::Gzip => gzip::decompress(payload, limit, out),
+            Self::Snappy => snappy::decompress(payload, limit, out),
+            Self::Lz4 => lz4::decompress(payload, limit, out),
+        };
+        result.map_err(|failure| match failure {
+            Failure::OverLimit => CorruptReason::OverLimit { limit },
+            Failure::Malformed(reason) => CorruptReason::Decompression {
+                codec: self,
+                reason,
+            },
+        })
+    }
+
+    /// Compresses as the Java clients of 0.8.2 and 0.9 do.
+    pub(crate) fn compress(self, set: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Gzip => gzip::compress(set).map_err(|error| error.to_string()),
+            Self::Snappy => snappy::compress(set).map_err(|error| error.to_string()),
+            Self::Lz4 => Ok(lz4::compress(set)),
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+        })
+    }
+}
+
+/// Why a payload cannot be decompressed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It holds more than is wanted.
+    OverLimit,
+    /// It is not what its codec makes.
+    Malformed(String),
+}
+
+impl Failure {
+    pub(super) fn malformed(reason: impl fmt::Display) -> Self {
+        Self::Malformed(reason.to_string())
+    }
+}
