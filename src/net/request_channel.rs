@@ -58,10 +58,6 @@ impl RequestChannel {
         self.next_correlation_id
     }
 
-    pub(super) fn address(&self) -> &BrokerAddress {
-        self.channel.address()
-    }
-
     pub(super) fn disconnect(&mut self) {
         self.channel.disconnect();
     }

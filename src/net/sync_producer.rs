@@ -10,6 +10,7 @@ use crate::net::blocking_channel::ChannelOptions;
 use crate::net::canceller::Canceller;
 use crate::net::request_channel::RequestChannel;
 use crate::net::simple_consumer::check_client_id;
+use crate::net::simple_consumer::check_socket_timeout;
 use crate::protocol::ProduceRequest;
 use crate::protocol::ProduceResponse;
 use crate::protocol::Request;
@@ -52,9 +53,11 @@ impl SyncProducer {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed.
+    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed, or the
+    /// timeout is zero or above 2,147,483,647 ms.
     pub fn new(address: BrokerAddress, options: SyncProducerOptions) -> Result<Self, Error> {
         check_client_id(&options.client_id)?;
+        check_socket_timeout(options.socket_timeout)?;
         let canceller = Canceller::new();
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,

@@ -399,6 +399,24 @@ fn a_topic_that_zookeeper_does_not_know_is_never_asked_for() {
 }
 
 #[test]
+fn a_topic_that_the_answer_lacks_is_no_longer_known() {
+    let first = healthy(MetadataRequest {
+        topics: names(&["a", "b"]),
+    });
+    let second = healthy(MetadataRequest {
+        topics: names(&["b"]),
+    });
+    let broker = giving(vec![first, second]);
+    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
+    for is_known in [true, false] {
+        let topics = names(&["a", "b"]);
+        let view = metadata.refresh(&topics, &never().signal()).unwrap();
+        assert_eq!(view.topic("a").is_some(), is_known);
+        assert!(view.topic("b").is_some());
+    }
+}
+
+#[test]
 fn a_fresh_view_is_asked_for_once() {
     let broker = FakeBroker::answering(healthy);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));

@@ -103,6 +103,18 @@ fn a_client_id_with_odd_characters_is_refused_by_name() {
 }
 
 #[test]
+fn a_timeout_without_end_or_without_time_is_refused() {
+    for socket_timeout in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
+        let options = SimpleConsumerOptions {
+            socket_timeout,
+            ..SimpleConsumerOptions::default()
+        };
+        let error = SimpleConsumer::new(BrokerAddress::new("h", 1), options).unwrap_err();
+        assert!(error.to_string().contains("socket timeout"), "{error}");
+    }
+}
+
+#[test]
 fn a_request_carries_client_id_and_rising_numbers_over_one_connection() {
     let broker = FakeBroker::answering(echo);
     let consumer = consumer_of(broker.address(), LONG);
@@ -175,7 +187,7 @@ fn a_port_that_takes_no_connection_ends_at_the_connect_timeout() {
 
 #[test]
 fn a_trickle_does_not_move_the_deadline() {
-    // D54: Kafka's timeout began anew with every byte.
+    // Kafka's timeout began anew with every byte.
     let broker = faulty(usize::MAX, |received, stream| {
         let frame = received.frame(&of_topic(&"x".repeat(10_000)));
         for byte in frame {
@@ -344,7 +356,7 @@ fn a_request_that_cannot_be_encoded_reaches_nobody() {
 
 #[test]
 fn a_closed_client_stays_closed() {
-    // D51: Kafka's closed client opened its socket again.
+    // Kafka's closed client opened its socket again.
     let broker = FakeBroker::answering(echo);
     let consumer = consumer_of(broker.address(), LONG);
     consumer.topic_metadata(&["a"]).unwrap();
