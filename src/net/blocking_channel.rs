@@ -43,11 +43,13 @@ pub(crate) struct ChannelOptions {
 pub(crate) struct Expected {
     /// The API's name, for errors.
     pub(crate) api: &'static str,
-    /// The id of the request, which the answer must repeat (D53).
+    /// The id of the request, which the answer must repeat.
+    ///
+    /// Unlike Kafka 0.8.2.2, which does not look, and so may take the answer to a request that it gave up.
     pub(crate) correlation_id: i32,
     /// The largest frame to accept, in bytes.
     pub(crate) max_response_bytes: usize,
-    /// When the last byte has to be here (D54).
+    /// When the last byte has to be here.
     pub(crate) deadline: Instant,
 }
 
@@ -55,7 +57,7 @@ pub(crate) struct Expected {
 /// where in the stream the next answer begins.
 ///
 /// Requests and responses are blocking, one at a time. Another thread ends them with the
-/// [`Canceller`], which closes the channel for good (D51).
+/// [`Canceller`], which closes the channel for good.
 #[derive(Debug)]
 pub(crate) struct BlockingChannel {
     address: BrokerAddress,
@@ -76,10 +78,6 @@ impl BlockingChannel {
             canceller,
             connection: None,
         }
-    }
-
-    pub(crate) fn address(&self) -> &BrokerAddress {
-        &self.address
     }
 
     pub(crate) fn is_connected(&self) -> bool {

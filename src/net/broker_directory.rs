@@ -8,6 +8,6 @@ pub(crate) trait BrokerDirectory: Send + Sync {
     /// The live brokers that can be connected to.
     fn brokers(&self) -> Result<Vec<Broker>, Error>;
 
-    /// Those of `topics` that exist; metadata is never asked for others, since asking may create them (D13).
+    /// Those of `topics` that exist; metadata is never asked for others, since asking may create them.
     fn existing_topics(&self, topics: &[String]) -> Result<Vec<String>, Error>;
 }

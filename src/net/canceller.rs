@@ -1,13 +1,13 @@
 //! Ends the network calls of one client from another thread.
 
 use std::net::Shutdown;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use parking_lot::Condvar;
 use parking_lot::Mutex;
-use socket2::Socket;
 
 use crate::thread::StopSignal;
 
@@ -32,7 +32,7 @@ struct Shared {
 struct State {
     cancelled: bool,
     /// The connected socket, if there is one.
-    socket: Option<Arc<Socket>>,
+    socket: Option<Arc<TcpStream>>,
 }
 
 impl Canceller {
@@ -93,7 +93,7 @@ impl Canceller {
     }
 
     /// Makes `socket` the one that cancelling shuts down. `false`: cancelled already.
-    pub(super) fn adopt(&self, socket: &Arc<Socket>) -> bool {
+    pub(super) fn adopt(&self, socket: &Arc<TcpStream>) -> bool {
         let mut state = self.shared.state.lock();
         if !state.cancelled {
             state.socket = Some(Arc::clone(socket));
@@ -115,7 +115,7 @@ impl Canceller {
 }
 
 /// Wakes whoever is blocked in the socket.
-fn shut_down(socket: &Socket) {
+fn shut_down(socket: &TcpStream) {
     if let Err(error) = socket.shutdown(Shutdown::Both) {
         // The peer was faster; the reader sees that by itself.
         log::debug!("cancelling: {error}");

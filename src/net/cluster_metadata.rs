@@ -264,12 +264,10 @@ impl ClusterMetadata {
             (brokers, answer)
         };
         let asked: BTreeSet<String> = topics.iter().cloned().collect();
-        let existing: BTreeSet<String> = existing.into_iter().collect();
-        let gone = asked.difference(&existing).cloned().collect();
         let live = brokers.iter().map(|broker| broker.id).collect();
         let view = {
             let mut state = self.state.lock();
-            let view = Arc::new(state.view.updated(answer, &live, &gone));
+            let view = Arc::new(state.view.updated(answer, &live, &asked));
             state.view = Arc::clone(&view);
             state.answered = asked;
             state.last_success = Some(Instant::now());
@@ -329,3 +327,6 @@ impl Drop for Flight<'_> {
         mem::replace(&mut state.finished, Stopper::new()).stop();
     }
 }
+
+#[cfg(test)]
+mod tests;

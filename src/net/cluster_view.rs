@@ -96,7 +96,7 @@ impl ClusterView {
         })
     }
 
-    /// The next view: `answer` over what is known, without the topics and brokers that are gone.
+    /// The next view: `answer` over what is known, without what was `asked` for in vain.
     ///
     /// `live` are the ids in ZooKeeper: 0.8.0 and 0.8.1 list only the brokers that occur in the
     /// answer, and an empty list comes with failed requests, so a missing broker is not a dead one.
@@ -104,11 +104,11 @@ impl ClusterView {
         &self,
         answer: MetadataResponse,
         live: &BTreeSet<i32>,
-        gone: &BTreeSet<String>,
+        asked: &BTreeSet<String>,
     ) -> Self {
         let mut view = self.clone();
         view.version += 1;
-        view.topics.retain(|name, _| !gone.contains(name));
+        view.topics.retain(|name, _| !asked.contains(name));
         let told: BTreeMap<i32, Broker> = answer
             .brokers
             .into_iter()

@@ -4,6 +4,7 @@ use std::io;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::net::ToSocketAddrs;
 use std::thread;
 use std::time::Duration;
@@ -37,9 +38,18 @@ pub(super) fn connect(
     receive_buffer_bytes: usize,
     timeout: Duration,
     canceller: &Canceller,
-) -> io::Result<Socket> {
+) -> io::Result<TcpStream> {
     let deadline = Instant::now() + timeout;
     let targets = resolve(address, deadline, canceller)?;
+    connect_to_one_of(&targets, receive_buffer_bytes, deadline, canceller)
+}
+
+fn connect_to_one_of(
+    targets: &[SocketAddr],
+    receive_buffer_bytes: usize,
+    deadline: Instant,
+    canceller: &Canceller,
+) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(ErrorKind::NotFound, "host has no address");
     for (index, target) in targets.iter().enumerate() {
         let later = u32::try_from(targets.len() - index).unwrap_or(u32::MAX);
@@ -50,7 +60,8 @@ pub(super) fn connect(
             Instant::now() + share,
             canceller,
         ) {
-            Ok(socket) => return Ok(socket),
+            // The standard library's socket, since its writes raise no SIGPIPE.
+            Ok(socket) => return Ok(socket.into()),
             Err(error) => failure = error,
         }
         if canceller.is_cancelled() {
@@ -154,4 +165,41 @@ fn refuse_own_port(socket: &Socket) -> io::Result<()> {
         return Err(io::Error::from(ErrorKind::ConnectionRefused));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::net::fake_broker::FullPort;
+    use crate::net::fake_broker::closed_port;
+
+    fn at(address: &BrokerAddress) -> SocketAddr {
+        SocketAddr::new(address.host.parse().unwrap(), address.port)
+    }
+
+    #[test]
+    fn an_address_that_fails_or_hangs_leaves_time_for_the_next() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let good = listener.local_addr().unwrap();
+        let hanging = FullPort::new();
+        let targets = [at(&closed_port()), at(&hanging.address), good];
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let stream = connect_to_one_of(&targets, 0, deadline, &Canceller::new()).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good);
+        assert!(Instant::now() < deadline);
+    }
+
+    #[test]
+    fn the_options_of_the_socket_are_set() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = BrokerAddress::new("127.0.0.1", listener.local_addr().unwrap().port());
+        let timeout = Duration::from_secs(20);
+        let stream = connect(&address, 100_000, timeout, &Canceller::new()).unwrap();
+        assert!(stream.nodelay().unwrap());
+        let socket = Socket::from(stream);
+        assert!(socket.keepalive().unwrap());
+        assert!(socket.recv_buffer_size().unwrap() >= 100_000);
+    }
 }

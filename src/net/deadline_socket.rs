@@ -4,19 +4,19 @@ use std::io;
 use std::io::ErrorKind;
 use std::io::Read;
 use std::io::Write;
-use std::mem::MaybeUninit;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
-
-use socket2::Socket;
 
 use crate::net::canceller::Canceller;
 
 /// The shortest timeout that is set; the system takes zero for "wait for ever".
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Reads and writes that fail with [`TimedOut`](ErrorKind::TimedOut) at the deadline, however the bytes trickle (D54).
+/// Reads and writes that fail with [`TimedOut`](ErrorKind::TimedOut) at the deadline, however the bytes trickle.
+///
+/// Unlike Kafka 0.8.2.2, where the timeout begins anew with every byte.
 ///
 /// The timeout that the system knows stays the same however near or far the deadline is, and waits
 /// are repeated: so the way of the data needs no system call besides the reads themselves.
@@ -25,7 +25,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// from here without expecting more bytes.
 #[derive(Debug)]
 pub(super) struct DeadlineSocket {
-    socket: Arc<Socket>,
+    socket: Arc<TcpStream>,
     canceller: Canceller,
     deadline: Instant,
     /// The read timeout that the system knows.
@@ -35,7 +35,7 @@ pub(super) struct DeadlineSocket {
 }
 
 impl DeadlineSocket {
-    pub(super) fn new(socket: Arc<Socket>, canceller: Canceller) -> Self {
+    pub(super) fn new(socket: Arc<TcpStream>, canceller: Canceller) -> Self {
         Self {
             socket,
             canceller,
@@ -54,7 +54,7 @@ impl DeadlineSocket {
         if self.socket.set_nonblocking(true).is_err() {
             return true;
         }
-        let peeked = self.socket.peek(&mut [MaybeUninit::uninit()]);
+        let peeked = self.socket.peek(&mut [0]);
         if self.socket.set_nonblocking(false).is_err() {
             return true;
         }

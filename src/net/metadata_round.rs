@@ -95,13 +95,10 @@ fn ask_in_parts(
     topics: &[String],
     answer: &mut MetadataResponse,
 ) -> Result<(), Error> {
-    let topics_asked = topics.to_vec();
-    let part = channel.call(
-        &MetadataRequest {
-            topics: topics_asked,
-        },
-        VERSION,
-    )?;
+    let request = MetadataRequest {
+        topics: topics.to_vec(),
+    };
+    let part = channel.call(&request, VERSION)?;
     if topics.len() > 1 && has_failed_as_a_whole(&part) {
         let (left, right) = topics.split_at(topics.len() / 2);
         ask_in_parts(channel, left, answer)?;
@@ -114,7 +111,9 @@ fn ask_in_parts(
 
 /// One illegal name, or one topic that could not be created, fails all of them and empties the broker list.
 fn has_failed_as_a_whole(answer: &MetadataResponse) -> bool {
-    answer.brokers.is_empty() && answer.topics.iter().all(|topic| topic.error.is_some())
+    answer.brokers.is_empty()
+        && !answer.topics.is_empty()
+        && answer.topics.iter().all(|topic| topic.error.is_some())
 }
 
 /// So that no broker gets the questions of all clients (KAFKA-890).

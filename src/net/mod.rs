@@ -29,6 +29,8 @@ mod cluster_metadata;
 mod cluster_view;
 mod connect;
 mod deadline_socket;
+#[cfg(test)]
+pub(crate) mod fake_broker;
 mod metadata_round;
 mod request_channel;
 mod simple_consumer;

@@ -58,19 +58,13 @@ impl RequestChannel {
         self.next_correlation_id
     }
 
-    pub(super) fn address(&self) -> &BrokerAddress {
-        self.channel.address()
-    }
-
     pub(super) fn disconnect(&mut self) {
         self.channel.disconnect();
     }
 
-    /// Disconnects when the broker has hung up meanwhile, so that the next request does not run into it.
-    pub(super) fn drop_stale_connection(&mut self) {
-        if self.channel.is_stale() {
-            self.channel.disconnect();
-        }
+    /// Whether the broker has hung up meanwhile, so that the next request would run into it.
+    pub(super) fn has_stale_connection(&self) -> bool {
+        self.channel.is_stale()
     }
 
     /// Sends `request` and waits for its answer. Connects if need be.

@@ -82,9 +82,11 @@ impl SimpleConsumer {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed.
+    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed, or the
+    /// timeout is zero or above 2,147,483,647 ms.
     pub fn new(address: BrokerAddress, options: SimpleConsumerOptions) -> Result<Self, Error> {
         check_client_id(&options.client_id)?;
+        check_socket_timeout(options.socket_timeout)?;
         let canceller = Canceller::new();
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
@@ -273,6 +275,18 @@ pub(super) fn check_client_id(id: &str) -> Result<(), Error> {
     })
 }
 
+/// Refuses what the property `socket.timeout.ms` cannot say either, and what would leave no time at all.
+pub(super) fn check_socket_timeout(timeout: Duration) -> Result<(), Error> {
+    let milliseconds = timeout.as_millis();
+    if milliseconds > 0 && i32::try_from(milliseconds).is_ok() {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument {
+        name: "socket timeout",
+        reason: format!("{timeout:?} is not within 1 to {} ms", i32::MAX),
+    })
+}
+
 /// Lost connections and unusable answers (KAFKA-1228), but neither cancellation nor our own mistakes.
 fn is_repeatable(error: &Error) -> bool {
     matches!(error, Error::Broker { .. } | Error::Response { .. })
@@ -312,3 +326,6 @@ impl FetchSink for Watched<'_> {
             .partition(topic, partition, error, high_watermark, message_set);
     }
 }
+
+#[cfg(test)]
+mod tests;

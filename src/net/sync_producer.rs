@@ -10,6 +10,7 @@ use crate::net::blocking_channel::ChannelOptions;
 use crate::net::canceller::Canceller;
 use crate::net::request_channel::RequestChannel;
 use crate::net::simple_consumer::check_client_id;
+use crate::net::simple_consumer::check_socket_timeout;
 use crate::protocol::ProduceRequest;
 use crate::protocol::ProduceResponse;
 use crate::protocol::Request;
@@ -52,9 +53,11 @@ impl SyncProducer {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed.
+    /// [`Error::InvalidArgument`] when the client id has other characters than those allowed, or the
+    /// timeout is zero or above 2,147,483,647 ms.
     pub fn new(address: BrokerAddress, options: SyncProducerOptions) -> Result<Self, Error> {
         check_client_id(&options.client_id)?;
+        check_socket_timeout(options.socket_timeout)?;
         let canceller = Canceller::new();
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
@@ -77,7 +80,9 @@ impl SyncProducer {
     pub fn send(&self, request: &ProduceRequest) -> Result<Option<ProduceResponse>, Error> {
         let mut channel = self.channel.lock();
         // Unlike Kafka 0.8.2.2, whose first request after the broker hung up is lost.
-        channel.drop_stale_connection();
+        if channel.has_stale_connection() {
+            channel.disconnect();
+        }
         if !request.is_answered() {
             channel.send(request, VERSION)?;
             return Ok(None);
@@ -99,5 +104,143 @@ impl SyncProducer {
     pub fn close(&self) {
         self.canceller.cancel();
         self.channel.lock().disconnect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::thread;
+    use std::time::Instant;
+
+    use crossbeam_channel::bounded;
+
+    use super::*;
+    use crate::cluster::TopicPartition;
+    use crate::error::ErrorCode;
+    use crate::net::fake_broker::FakeBroker;
+    use crate::net::fake_broker::Received;
+    use crate::net::fake_broker::Then;
+    use crate::net::fake_broker::await_hang_up;
+    use crate::net::fake_broker::closed_port;
+    use crate::protocol::ProducePartition;
+    use crate::protocol::ProducedPartition;
+    use crate::protocol::RequiredAcks;
+
+    const LONG: Duration = Duration::from_secs(20);
+    const SHORT: Duration = Duration::from_millis(200);
+
+    fn producer_of(address: BrokerAddress, socket_timeout: Duration) -> SyncProducer {
+        let options = SyncProducerOptions {
+            socket_timeout,
+            client_id: String::from("test-producer"),
+        };
+        SyncProducer::new(address, options).unwrap()
+    }
+
+    fn request(acks: RequiredAcks) -> ProduceRequest {
+        ProduceRequest {
+            acks,
+            timeout: SHORT,
+            partitions: vec![ProducePartition {
+                topic_partition: TopicPartition::new("topic", 3),
+                message_set: vec![1, 2, 3].into(),
+            }],
+        }
+    }
+
+    fn appended(request: ProduceRequest) -> ProduceResponse {
+        let partitions = request.partitions.into_iter().map(|it| ProducedPartition {
+            topic_partition: it.topic_partition,
+            error: Some(ErrorCode::NotLeaderOrFollower),
+            base_offset: None,
+        });
+        ProduceResponse {
+            partitions: partitions.collect(),
+            throttle_time: None,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_handed_on_with_the_errors_of_its_partitions() {
+        let broker = FakeBroker::answering(appended);
+        let producer = producer_of(broker.address(), LONG);
+        let request = request(RequiredAcks::All);
+        let answer = producer.send(&request).unwrap();
+        assert_eq!(answer, Some(appended(request)));
+    }
+
+    #[test]
+    fn without_acks_no_answer_is_awaited() {
+        let (arrived, has_arrived) = bounded(3);
+        let broker = FakeBroker::handling::<ProduceRequest>(move |received, _| {
+            arrived.send(received.decode::<ProduceRequest>()).unwrap();
+            Then::GoOn
+        });
+        let producer = producer_of(broker.address(), LONG);
+        for _ in 0..3 {
+            assert_eq!(producer.send(&request(RequiredAcks::None)).unwrap(), None);
+        }
+        for _ in 0..3 {
+            let received = has_arrived.recv_timeout(LONG).unwrap();
+            assert_eq!(received, request(RequiredAcks::None));
+        }
+        assert_eq!(broker.connections(), 1);
+    }
+
+    #[test]
+    fn what_may_have_been_written_is_never_sent_again() {
+        let faults: [fn(&Received, &mut TcpStream) -> Then; 4] = [
+            |_, _| Then::HangUp,
+            |_, _| Then::Reset,
+            |_, stream| await_hang_up(stream),
+            |received, stream| {
+                let frame = received.frame(&ProduceResponse::default());
+                stream.write_all(&frame[..6]).unwrap();
+                Then::HangUp
+            },
+        ];
+        for fault in faults {
+            let broker = FakeBroker::handling::<ProduceRequest>(fault);
+            let producer = producer_of(broker.address(), SHORT);
+            let error = producer.send(&request(RequiredAcks::Leader)).unwrap_err();
+            assert!(matches!(error, Error::Broker { .. }), "{error:?}");
+            assert_eq!(broker.received().len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_the_broker_closed_while_idle_is_replaced_before_anything_is_written() {
+        let broker = FakeBroker::answering(appended);
+        let producer = producer_of(broker.address(), LONG);
+        producer.send(&request(RequiredAcks::Leader)).unwrap();
+        broker.hang_up();
+        // The end of the stream reaches us a moment after the broker closed it.
+        let deadline = Instant::now() + LONG;
+        while !producer.channel.lock().has_stale_connection() {
+            assert!(Instant::now() < deadline, "the broker has hung up");
+            thread::yield_now();
+        }
+        producer.send(&request(RequiredAcks::Leader)).unwrap();
+        assert_eq!(broker.connections(), 2);
+        assert_eq!(broker.received().len(), 2);
+    }
+
+    #[test]
+    fn a_broker_may_not_wait_for_longer_than_the_socket() {
+        let producer = producer_of(closed_port(), SHORT / 2);
+        let error = producer.send(&request(RequiredAcks::All)).unwrap_err();
+        assert!(error.to_string().contains("200 ms"), "{error}");
+    }
+
+    #[test]
+    fn a_closed_producer_stays_closed() {
+        let broker = FakeBroker::answering(appended);
+        let producer = producer_of(broker.address(), LONG);
+        producer.close();
+        let error = producer.send(&request(RequiredAcks::Leader)).unwrap_err();
+        assert!(matches!(error, Error::Closed), "{error:?}");
+        assert_eq!(broker.connections(), 0);
     }
 }

@@ -30,6 +30,9 @@ mod replica;
 
 mod message_set;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use decode_error::DecodeError;
 pub(crate) use encode_error::EncodeError;
 pub(crate) use reader::Reader;

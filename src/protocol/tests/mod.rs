@@ -1,0 +1,6 @@
+//! Tests over the whole layer.
+
+mod hostile;
+mod recorded;
+mod round_trips;
+mod vectors;

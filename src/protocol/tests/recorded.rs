@@ -1,0 +1,81 @@
+//! The recorded frames and message sets under tests/fixtures/vectors.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// One entry of the index.
+pub(super) struct Vector {
+    pub(super) entry: Value,
+}
+
+pub(super) fn all() -> Vec<Vector> {
+    let index: Value = serde_json::from_str(&read("index.json")).unwrap();
+    let vectors = index["vectors"].as_array().unwrap();
+    vectors
+        .iter()
+        .map(|entry| Vector {
+            entry: entry.clone(),
+        })
+        .collect()
+}
+
+impl Vector {
+    pub(super) fn name(&self) -> &str {
+        self.entry["name"].as_str().unwrap()
+    }
+
+    pub(super) fn is_exchange(&self) -> bool {
+        self.entry["kind"] == "exchange"
+    }
+
+    /// Frames of the request, without their sizes.
+    pub(super) fn requests(&self) -> Vec<Vec<u8>> {
+        frames(&self.bytes("request_file").unwrap())
+    }
+
+    /// Frames of the response, without their sizes.
+    pub(super) fn responses(&self) -> Vec<Vec<u8>> {
+        let bytes = self.bytes("response_file");
+        bytes.map_or_else(Vec::new, |bytes| frames(&bytes))
+    }
+
+    /// The bare message set.
+    pub(super) fn message_set(&self) -> Vec<u8> {
+        self.bytes("file").unwrap()
+    }
+
+    /// What must be found in each response.
+    pub(super) fn expected(&self) -> Vec<Value> {
+        match &self.entry["expected"] {
+            Value::Array(frames) => frames.clone(),
+            Value::Null => Vec::new(),
+            frame => vec![frame.clone()],
+        }
+    }
+
+    fn bytes(&self, file: &str) -> Option<Vec<u8>> {
+        let hex = read(self.entry[file].as_str()?);
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+        Some(digits.chunks(2).map(|pair| byte(pair).unwrap()).collect())
+    }
+}
+
+fn read(file: &str) -> String {
+    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    path.extend(["tests", "fixtures", "vectors", file]);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    while let Some((size, rest)) = bytes.split_first_chunk() {
+        let (frame, rest) = rest.split_at(u32::from_be_bytes(*size).try_into().unwrap());
+        frames.push(frame.to_vec());
+        bytes = rest;
+    }
+    assert!(bytes.is_empty());
+    frames
+}

@@ -1,0 +1,516 @@
+//! Every recorded frame is read to exactly what its index says, and written again to exactly its bytes.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cluster::TopicPartition;
+use crate::error::ErrorCode;
+use crate::protocol::Codec;
+use crate::protocol::CorruptReason;
+use crate::protocol::DecodeError;
+use crate::protocol::FetchPartition;
+use crate::protocol::FetchRequest;
+use crate::protocol::FetchResponse;
+use crate::protocol::ListOffsetsPartition;
+use crate::protocol::ListOffsetsRequest;
+use crate::protocol::ListOffsetsResponse;
+use crate::protocol::MessageAndOffset;
+use crate::protocol::MessageSet;
+use crate::protocol::MetadataRequest;
+use crate::protocol::MetadataResponse;
+use crate::protocol::OffsetTime;
+use crate::protocol::OuterEntries;
+use crate::protocol::Outline;
+use crate::protocol::ProducePartition;
+use crate::protocol::ProduceRequest;
+use crate::protocol::ProduceResponse;
+use crate::protocol::Reader;
+use crate::protocol::Replica;
+use crate::protocol::Request;
+use crate::protocol::RequestHeader;
+use crate::protocol::RequiredAcks;
+use crate::protocol::Response;
+use crate::protocol::SetEnd;
+use crate::protocol::request_frame;
+use crate::protocol::response_frame;
+use crate::protocol::tests::recorded;
+use crate::protocol::tests::recorded::Vector;
+
+/// Vectors whose request is of a version that this crate does not speak. That they are refused is tested; their
+/// responses, where there are any, are in a known layout and read like all others.
+const REFUSED_REQUESTS: [(&str, &str); 7] = [
+    ("k082-fetch-v3", "Fetch has versions 0 and 1 here"),
+    ("k090-fetch-v3", "Fetch has versions 0 and 1 here"),
+    (
+        "k090-fetch-v2-answered-as-v1",
+        "Fetch has versions 0 and 1 here",
+    ),
+    ("k082-metadata-v1-null", "Metadata has version 0 here"),
+    ("k090-metadata-v1-null", "Metadata has version 0 here"),
+    ("k082-list-offsets-v1", "ListOffsets has version 0 here"),
+    ("k090-list-offsets-v1", "ListOffsets has version 0 here"),
+];
+
+/// Indexes that describe only a part of the request.
+const INCOMPLETE_INDEX: [&str; 2] = ["k082-produce-v0-timed-out", "k090-produce-v0-timed-out"];
+
+#[test]
+fn the_index_is_complete() {
+    let vectors = recorded::all();
+    assert_eq!(vectors.len(), 209);
+    for (name, reason) in REFUSED_REQUESTS {
+        assert!(vectors.iter().any(|v| v.name() == name), "{name}: {reason}");
+    }
+}
+
+#[test]
+fn every_recorded_request_survives_the_round_trip_byte_by_byte() {
+    for vector in recorded::all().iter().filter(|v| v.is_exchange()) {
+        for frame in vector.requests() {
+            let mut reader = Reader::new(&frame);
+            let header = RequestHeader::decode(&mut reader).unwrap();
+            let index = match vector.requests().len() {
+                1 if !INCOMPLETE_INDEX.contains(&vector.name()) => &vector.entry["request"],
+                _ => &Value::Null,
+            };
+            match header.api_key {
+                0 => check_request::<ProduceRequest>(vector, &header, reader, &frame, index),
+                1 => check_request::<FetchRequest>(vector, &header, reader, &frame, index),
+                2 => check_request::<ListOffsetsRequest>(vector, &header, reader, &frame, index),
+                3 => check_request::<MetadataRequest>(vector, &header, reader, &frame, index),
+                key => panic!("{}: key {key}", vector.name()),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_recorded_response_is_what_its_index_says_and_survives_the_round_trip() {
+    let mut checked = 0;
+    for vector in recorded::all().iter().filter(|v| v.is_exchange()) {
+        let expected = vector.expected();
+        let responses = vector.responses();
+        assert_eq!(expected.len(), responses.len(), "{}", vector.name());
+        for ((request, response), expected) in
+            vector.requests().iter().zip(&responses).zip(&expected)
+        {
+            let mut request = Reader::new(request);
+            let header = RequestHeader::decode(&mut request).unwrap();
+            let layout = vector.entry["response_layout_version"].as_i64();
+            let version = layout.map_or(header.api_version, |v| v.try_into().unwrap());
+            match header.api_key {
+                0 => check_response::<ProduceResponse>(vector, version, response, expected, None),
+                1 => {
+                    let asked = FetchRequest::decode(header.api_version.min(1), &mut request);
+                    let asked = asked.unwrap();
+                    check_response::<FetchResponse>(
+                        vector,
+                        version,
+                        response,
+                        expected,
+                        Some(&asked),
+                    );
+                }
+                2 => {
+                    check_response::<ListOffsetsResponse>(
+                        vector, version, response, expected, None,
+                    );
+                }
+                3 => check_response::<MetadataResponse>(vector, version, response, expected, None),
+                key => panic!("{}: key {key}", vector.name()),
+            }
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 184);
+}
+
+#[test]
+fn every_made_message_set_is_what_its_index_says() {
+    let mut checked = 0;
+    for vector in recorded::all().iter().filter(|v| !v.is_exchange()) {
+        let set = MessageSet::from(vector.message_set());
+        check_set(vector.name(), &set, &vector.entry["expected"]);
+        checked += 1;
+    }
+    assert_eq!(checked, 17);
+}
+
+/// What the index knows about a kind of request.
+trait Indexed: Request + PartialEq + std::fmt::Debug {
+    fn from_index(index: &Value) -> Self;
+}
+
+/// What the index says of a kind of response.
+trait InIndex: Response + PartialEq + std::fmt::Debug {
+    fn to_index(&self) -> Value;
+
+    /// Checks what the index says beside the fields.
+    fn check_more(&self, _name: &str, _expected: &mut Value, _asked: Option<&FetchRequest>) {}
+}
+
+fn check_request<Q: Indexed>(
+    vector: &Vector,
+    header: &RequestHeader,
+    mut body: Reader<&[u8]>,
+    frame: &[u8],
+    index: &Value,
+) {
+    let name = vector.name();
+    let version = header.api_version;
+    assert_eq!(header.api_key, Q::KEY);
+    let request = match Q::decode(version, &mut body) {
+        Ok(request) => request,
+        Err(DecodeError::Version { .. }) => {
+            assert!(REFUSED_REQUESTS.iter().any(|refused| refused.0 == name));
+            return;
+        }
+        Err(error) => panic!("{name}: {error}"),
+    };
+    assert_eq!(body.remaining(), 0, "{name}");
+    assert!(!REFUSED_REQUESTS.iter().any(|refused| refused.0 == name));
+    let answered = vector.entry["outcome"] == "response";
+    assert_eq!(request.is_answered(), answered, "{name}");
+    let encode = |request: &Q| {
+        let client_id = header.client_id.as_deref();
+        let buffer = vec![1; 3];
+        request_frame(request, version, header.correlation_id, client_id, buffer).unwrap()
+    };
+    assert_eq!(encode(&request)[4..], *frame, "{name}");
+    if !index["topics"].is_null() {
+        let described = Q::from_index(index);
+        assert_eq!(described, request, "{name}");
+        assert_eq!(encode(&described)[4..], *frame, "{name}");
+    }
+}
+
+fn check_response<P: InIndex>(
+    vector: &Vector,
+    version: i16,
+    frame: &[u8],
+    expected: &Value,
+    asked: Option<&FetchRequest>,
+) {
+    let name = vector.name();
+    let mut expected = expected.clone();
+    let mut body = Reader::new(frame);
+    let correlation_id = body.i32("correlation_id").unwrap();
+    let fields = expected.as_object_mut().unwrap();
+    assert_eq!(
+        fields.remove("correlation_id"),
+        Some(json!(correlation_id)),
+        "{name}"
+    );
+    let response = P::decode(version, &mut body).unwrap();
+    assert_eq!(body.remaining(), 0, "{name}");
+    response.check_more(name, &mut expected, asked);
+    assert_eq!(response.to_index(), expected, "{name}");
+    let again = response_frame(&response, version, correlation_id, Vec::new()).unwrap();
+    assert_eq!(again[4..], *frame, "{name}");
+}
+
+fn check_set(name: &str, set: &MessageSet, expected: &Value) {
+    let bytes = set.as_bytes();
+    assert_eq!(json!(bytes.len()), expected["size"], "{name}");
+    let outline = Outline::of(bytes);
+    if expected["error"] == "corrupt-size" {
+        // The index takes the short entry for whole; here nothing of it is believed.
+        let end = SetEnd::TooShort { offset: 0, size: 5 };
+        assert_eq!((outline.valid_bytes, outline.end), (0, end), "{name}");
+    } else {
+        let outer: Vec<Value> = OuterEntries::new(bytes).map(outer_entry).collect();
+        assert_eq!(json!(outer), expected["outer"], "{name}");
+        let trailing = bytes.len() - outline.valid_bytes;
+        assert_eq!(json!(trailing), expected["trailing_bytes"], "{name}");
+        let last = OuterEntries::new(bytes).last().map(|entry| entry.offset);
+        assert_eq!(outline.last_offset, last, "{name}");
+        assert_eq!(outline.end == SetEnd::Whole, trailing == 0, "{name}");
+        let oversize = outer.is_empty() && trailing > 0;
+        assert_eq!(outline.is_oversize(), oversize, "{name}");
+    }
+    let mut messages = set.messages();
+    let mut records = Vec::new();
+    let mut error = None;
+    for message in &mut messages {
+        match message {
+            Ok(message) => records.push(message),
+            Err(corrupt) => {
+                error = Some(corrupt);
+                break;
+            }
+        }
+    }
+    let records = json!(records.iter().map(record).collect::<Vec<_>>());
+    match expected["nested"].as_array() {
+        None => assert_eq!(records, expected["records"], "{name}"),
+        Some(nested) => assert_eq!(records, flattened(nested), "{name}"),
+    }
+    let kind = error.as_ref().map(|corrupt| kind(corrupt.reason()));
+    assert_eq!(json!(kind), expected["error"], "{name}");
+    let offset = error.as_ref().map(|corrupt| corrupt.offset());
+    assert_eq!(json!(offset), expected["error_at_offset"], "{name}");
+    let resume = match kind {
+        Some("corrupt-size") | None => None,
+        Some(_) => offset.map(|offset| offset + 1),
+    };
+    assert_eq!(error.and_then(|corrupt| corrupt.resume_at()), resume);
+    assert_eq!(messages.next(), None, "{name}");
+}
+
+fn outer_entry(entry: crate::protocol::OuterEntry<'_>) -> Value {
+    if entry.magic() != 0 {
+        return json!({
+            "position": entry.position,
+            "size": entry.size(),
+            "magic": entry.magic(),
+            "unknown_magic": true,
+        });
+    }
+    let codec = match Codec::of_attributes(entry.attributes()) {
+        Ok(None) => String::from("none"),
+        Ok(Some(codec)) => codec.to_string(),
+        Err(_) => String::from("?"),
+    };
+    json!({
+        "position": entry.position,
+        "size": entry.size(),
+        "magic": 0,
+        "offset": entry.offset,
+        "crc": entry.checksum(),
+        "attributes": entry.attributes(),
+        "codec": codec,
+    })
+}
+
+fn record(message: &MessageAndOffset) -> Value {
+    let text = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map(|b| BASE64_STANDARD.encode(b));
+    json!({
+        "offset": message.offset,
+        "key": text(&message.key),
+        "value": text(&message.value),
+    })
+}
+
+/// Messages of inner wrappers get the offset of their wrapper.
+fn flattened(nested: &[Value]) -> Value {
+    let mut records = Vec::new();
+    for entry in nested {
+        let plain = vec![entry.clone()];
+        for record in entry["records"].as_array().unwrap_or(&plain) {
+            records.push(json!({
+                "offset": entry["inner_offset"],
+                "key": record["key"],
+                "value": record["value"],
+            }));
+        }
+    }
+    json!(records)
+}
+
+fn kind(reason: &CorruptReason) -> &'static str {
+    match reason {
+        CorruptReason::Checksum { .. } => "corrupt-crc",
+        CorruptReason::EntrySize { .. } => "corrupt-size",
+        CorruptReason::Length { .. } => "corrupt-length",
+        CorruptReason::Codec(_) => "unknown-codec",
+        CorruptReason::Magic(_) => "unknown-magic",
+        other => panic!("{other}"),
+    }
+}
+
+fn partitions<T>(index: &Value, item: impl Fn(TopicPartition, &Value) -> T) -> Vec<T> {
+    let mut items = Vec::new();
+    for topic in index["topics"].as_array().unwrap() {
+        for partition in topic["partitions"].as_array().unwrap() {
+            let name = topic["topic"].as_str().unwrap();
+            let number = int(&partition["partition"]);
+            items.push(item(TopicPartition::new(name, number), partition));
+        }
+    }
+    items
+}
+
+fn grouped<T>(
+    items: &[T],
+    of: impl Fn(&T) -> &TopicPartition,
+    item: impl Fn(&T) -> Value,
+) -> Value {
+    let groups = items.chunk_by(|left, right| of(left).topic() == of(right).topic());
+    let topics = groups.map(|group| {
+        let partitions = group.iter().map(|each| {
+            let mut value = item(each);
+            value["partition"] = json!(of(each).partition());
+            value
+        });
+        json!({ "topic": of(&group[0]).topic(), "partitions": partitions.collect::<Vec<_>>() })
+    });
+    json!(topics.collect::<Vec<_>>())
+}
+
+fn int<T: TryFrom<i64>>(value: &Value) -> T {
+    let number = value.as_i64().unwrap();
+    T::try_from(number).ok().unwrap()
+}
+
+fn replica(index: &Value) -> Replica {
+    match int(&index["replica_id"]) {
+        -1 => Replica::Consumer,
+        -2 => Replica::Debugging,
+        id => Replica::Broker(id),
+    }
+}
+
+fn code(error: Option<ErrorCode>) -> i16 {
+    error.map_or(0, ErrorCode::code)
+}
+
+impl Indexed for MetadataRequest {
+    fn from_index(index: &Value) -> Self {
+        let topics = index["topics"].as_array().unwrap().iter();
+        let topics = topics.map(|topic| topic.as_str().unwrap().to_owned());
+        Self {
+            topics: topics.collect(),
+        }
+    }
+}
+
+impl Indexed for FetchRequest {
+    fn from_index(index: &Value) -> Self {
+        Self {
+            replica: replica(index),
+            max_wait: Duration::from_millis(int(&index["max_wait_ms"])),
+            min_bytes: int(&index["min_bytes"]),
+            partitions: partitions(index, |topic_partition, partition| FetchPartition {
+                topic_partition,
+                fetch_offset: int(&partition["fetch_offset"]),
+                max_bytes: int(&partition["max_bytes"]),
+            }),
+        }
+    }
+}
+
+impl Indexed for ListOffsetsRequest {
+    fn from_index(index: &Value) -> Self {
+        Self {
+            replica: replica(index),
+            partitions: partitions(index, |topic_partition, partition| ListOffsetsPartition {
+                topic_partition,
+                time: match int(&partition["time"]) {
+                    -1 => OffsetTime::Latest,
+                    -2 => OffsetTime::Earliest,
+                    time => OffsetTime::Timestamp(time),
+                },
+                max_offsets: int(&partition["max_num_offsets"]),
+            }),
+        }
+    }
+}
+
+impl Indexed for ProduceRequest {
+    fn from_index(index: &Value) -> Self {
+        Self {
+            acks: match int(&index["acks"]) {
+                -1 => RequiredAcks::All,
+                0 => RequiredAcks::None,
+                1 => RequiredAcks::Leader,
+                replicas => RequiredAcks::Replicas(replicas),
+            },
+            timeout: Duration::from_millis(int(&index["timeout_ms"])),
+            partitions: partitions(index, |topic_partition, partition| {
+                let set = partition["record_set"]["b64"].as_str().unwrap();
+                ProducePartition {
+                    topic_partition,
+                    message_set: BASE64_STANDARD.decode(set).unwrap().into(),
+                }
+            }),
+        }
+    }
+}
+
+impl InIndex for MetadataResponse {
+    fn to_index(&self) -> Value {
+        let brokers = self.brokers.iter().map(|broker| {
+            let address = &broker.address;
+            json!({ "node_id": broker.id, "host": address.host, "port": address.port })
+        });
+        let topics = self.topics.iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|partition| {
+                json!({
+                    "error_code": code(partition.error),
+                    "partition": partition.partition,
+                    "leader": partition.leader.unwrap_or(-1),
+                    "replicas": partition.replicas,
+                    "isr": partition.isr,
+                })
+            });
+            json!({
+                "error_code": code(topic.error),
+                "topic": topic.topic,
+                "partitions": partitions.collect::<Vec<_>>(),
+            })
+        });
+        json!({ "brokers": brokers.collect::<Vec<_>>(), "topics": topics.collect::<Vec<_>>() })
+    }
+}
+
+impl InIndex for ListOffsetsResponse {
+    fn to_index(&self) -> Value {
+        let partition = |p: &crate::protocol::PartitionOffsets| json!({ "error_code": code(p.error), "offsets": p.offsets });
+        json!({ "topics": grouped(&self.partitions, |p| &p.topic_partition, partition) })
+    }
+}
+
+impl InIndex for ProduceResponse {
+    fn to_index(&self) -> Value {
+        let partition = |p: &crate::protocol::ProducedPartition| json!({ "error_code": code(p.error), "offset": p.base_offset.unwrap_or(-1) });
+        let mut index =
+            json!({ "topics": grouped(&self.partitions, |p| &p.topic_partition, partition) });
+        if let Some(time) = self.throttle_time {
+            index["throttle_time_ms"] = json!(time.as_millis());
+        }
+        index
+    }
+}
+
+impl InIndex for FetchResponse {
+    fn to_index(&self) -> Value {
+        let partition = |p: &crate::protocol::FetchedPartition| {
+            let high_watermark = p.high_watermark.unwrap_or(-1);
+            json!({ "error_code": code(p.error), "highwater_offset": high_watermark })
+        };
+        let mut index =
+            json!({ "topics": grouped(&self.partitions, |p| &p.topic_partition, partition) });
+        if let Some(time) = self.throttle_time {
+            index["throttle_time_ms"] = json!(time.as_millis());
+        }
+        index
+    }
+
+    fn check_more(&self, name: &str, expected: &mut Value, asked: Option<&FetchRequest>) {
+        let mut fetched = self.partitions.iter();
+        for topic in expected["topics"].as_array_mut().unwrap() {
+            for partition in topic["partitions"].as_array_mut().unwrap() {
+                let fetched = fetched.next().unwrap();
+                let asked = asked.unwrap().partitions.iter();
+                let mut asked = asked.filter(|p| p.topic_partition == fetched.topic_partition);
+                let from = asked.next().unwrap().fetch_offset;
+                let partition = partition.as_object_mut().unwrap();
+                match partition.remove("record_set") {
+                    Some(Value::Null) | None => assert!(fetched.message_set.is_empty(), "{name}"),
+                    Some(set) => check_set(name, &fetched.message_set, &set),
+                }
+                if let Some(offsets) = partition.remove("deliver_offsets") {
+                    let messages = fetched.message_set.messages().map(Result::unwrap);
+                    let delivered = messages.map(|message| message.offset);
+                    let delivered: Vec<i64> = delivered.filter(|o| *o >= from).collect();
+                    assert_eq!(json!(delivered), offsets, "{name}");
+                }
+            }
+        }
+        assert!(fetched.next().is_none(), "{name}");
+    }
+}
