@@ -4,6 +4,7 @@ mod cluster;
 mod config;
 mod error;
 mod thread;
+mod zk;
 
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;

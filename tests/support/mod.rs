@@ -1,0 +1,52 @@
+//! Real ZooKeeper servers, Kafka brokers and JVM clients for tests and benchmarks.
+//!
+//! ```text
+//!   RealCluster ---> Kafka --------+
+//!        |                         v
+//!        +---------> ZooKeeper --> JavaProcess ---> Components (jars unpacked by tests/setup.sh)
+//!                                  ^
+//!   ConsoleConsumer, producers, tools
+//!
+//!   ZooKeeperShell: a hand-written ZooKeeper client to look at znodes and to inject foreign ones
+//! ```
+//!
+//! Knows nothing of the crate: only std, tempfile and serde_json, so that every test binary, the benchmark and the
+//! crate's own unit tests can include it.
+//! Every process dies with its owner, whether that is dropped, panics or is killed.
+//! Every wait has a deadline and panics with what it waited for.
+
+// Support code of tests, compiled outside of `cfg(test)` in some of its places: failing loudly is its way to report,
+// and no includer uses all of it.
+#![allow(dead_code, missing_docs, unreachable_pub, unused_imports)]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
+mod broker_connection;
+mod cluster;
+mod components;
+mod kafka;
+mod port;
+mod process;
+mod wait;
+mod zookeeper;
+mod zookeeper_shell;
+
+pub use broker_connection::BrokerConnection;
+pub use cluster::PartitionState;
+pub use cluster::RealCluster;
+pub use components::Components;
+pub use kafka::Kafka;
+pub use kafka::KafkaVersion;
+pub use port::free_port;
+pub use process::JavaCommand;
+pub use process::JavaProcess;
+pub use wait::wait_for;
+pub use wait::wait_until;
+pub use zookeeper::ZooKeeper;
+pub use zookeeper::ZooKeeperVersion;
+pub use zookeeper_shell::NodeStat;
+pub use zookeeper_shell::ZooKeeperShell;
