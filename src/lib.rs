@@ -2,6 +2,7 @@
 
 mod cluster;
 mod config;
+mod coordination;
 mod error;
 mod thread;
 mod zk;
