@@ -3,6 +3,7 @@
 mod cluster;
 mod config;
 mod consumer;
+mod coordination;
 mod error;
 mod events;
 mod fetch;

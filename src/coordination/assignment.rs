@@ -1,0 +1,115 @@
+//! Who gets which partitions: what goes into the decision and what comes out.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::TopicPartition;
+use crate::coordination::consumer_id::ConsumerThreadId;
+use crate::coordination::topic_count::TopicCount;
+
+/// Deals out partitions to threads. Pure: equal input gives equal output in every member.
+pub(crate) trait PartitionAssignor: Send + Sync {
+    /// An owner for each partition that any thread asks for.
+    fn assign(&self, context: &AssignmentContext) -> Assignment;
+}
+
+/// What a decision is made of. All lists are ascending and free of duplicates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AssignmentContext {
+    topics: BTreeMap<String, TopicContext>,
+}
+
+/// One topic, as an assignor sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TopicContext {
+    /// In numerical order; empty for a topic that does not exist.
+    pub(crate) partitions: Vec<i32>,
+    /// In the order of their texts in Java.
+    pub(crate) consumers: Vec<ConsumerThreadId>,
+}
+
+impl AssignmentContext {
+    /// The topics that have an entry in `partitions`, with those members' threads that ask for them.
+    pub(crate) fn new<'a>(
+        partitions: impl IntoIterator<Item = (String, Vec<i32>)>,
+        members: impl IntoIterator<Item = (&'a str, &'a TopicCount)>,
+    ) -> Self {
+        let mut topics: BTreeMap<String, TopicContext> = partitions
+            .into_iter()
+            .map(|(topic, partitions)| {
+                let consumers = Vec::new();
+                let context = TopicContext {
+                    partitions,
+                    consumers,
+                };
+                (topic, context)
+            })
+            .collect();
+        for (member, count) in members {
+            for (topic, thread) in count.threads(member) {
+                if let Some(context) = topics.get_mut(topic) {
+                    context.consumers.push(thread);
+                }
+            }
+        }
+        for context in topics.values_mut() {
+            context.partitions.sort_unstable();
+            context.partitions.dedup();
+            context.consumers.sort();
+            context.consumers.dedup();
+        }
+        Self { topics }
+    }
+
+    pub(crate) fn topics(&self) -> impl Iterator<Item = (&str, &TopicContext)> {
+        self.topics
+            .iter()
+            .map(|(topic, context)| (topic.as_str(), context))
+    }
+}
+
+/// The decision, for all members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Assignment {
+    owners: BTreeMap<TopicPartition, ConsumerThreadId>,
+    idle: Vec<(String, ConsumerThreadId)>,
+}
+
+impl Assignment {
+    /// Gives a partition to a thread.
+    pub(crate) fn give(&mut self, partition: TopicPartition, thread: ConsumerThreadId) {
+        self.owners.insert(partition, thread);
+    }
+
+    /// Notes that a thread gets nothing of a topic that it asks for.
+    pub(crate) fn leave_idle(&mut self, topic: &str, thread: ConsumerThreadId) {
+        self.idle.push((topic.to_owned(), thread));
+    }
+
+    /// The owner of each partition of the whole group.
+    pub(crate) fn owners(&self) -> &BTreeMap<TopicPartition, ConsumerThreadId> {
+        &self.owners
+    }
+
+    /// The part of one member, in the order of topics and partitions.
+    pub(crate) fn of_member(&self, member: &str) -> Vec<(TopicPartition, ConsumerThreadId)> {
+        self.owners
+            .iter()
+            .filter(|(_, thread)| thread.member() == member)
+            .map(|(partition, thread)| (partition.clone(), thread.clone()))
+            .collect()
+    }
+
+    /// The partitions of one thread, in the order of topics and partitions.
+    pub(crate) fn of_thread(&self, thread: &ConsumerThreadId) -> Vec<TopicPartition> {
+        self.owners
+            .iter()
+            .filter(|(_, owner)| *owner == thread)
+            .map(|(partition, _)| partition.clone())
+            .collect()
+    }
+
+    /// Threads that get nothing of a topic that they ask for, each worth a warning.
+    pub(crate) fn idle(&self) -> &[(String, ConsumerThreadId)] {
+        &self.idle
+    }
+}

@@ -1,0 +1,270 @@
+//! The members of a group, what they own and how far they have come: `/consumers/<group>`.
+
+mod offsets;
+mod ownership;
+mod paths;
+
+#[cfg(all(test, feature = "real-brokers"))]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::coordination::consumer_id::utf16_order;
+use crate::coordination::group_registry::paths::GroupPaths;
+use crate::coordination::topic_count::TopicCount;
+use crate::error::Error;
+use crate::thread::StopSignal;
+use crate::zk::CreateMode;
+use crate::zk::CreateOutcome;
+use crate::zk::ZkClient;
+use crate::zk::ZkError;
+use crate::zk::Znode;
+
+pub(crate) use offsets::StoredOffset;
+pub(crate) use ownership::Claim;
+pub(crate) use ownership::Owner;
+
+/// How long to wait before looking again whether a member id has become free.
+const REGISTRATION_STEP: Duration = Duration::from_millis(100);
+
+/// Everything that one group keeps in ZooKeeper.
+///
+/// A node counts as ours only if the session that made it is the present one: what an expired
+/// session left says the same, but will disappear (D16).
+pub(crate) struct GroupRegistry {
+    zk: Arc<ZkClient>,
+    paths: GroupPaths,
+}
+
+/// A registered member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The member's id.
+    pub(crate) id: String,
+    /// What it asks for; nothing, if its registration cannot be used.
+    pub(crate) topic_count: TopicCount,
+    /// Why it counts as asking for nothing although it may ask for something; worth a warning.
+    pub(crate) trouble: Option<String>,
+}
+
+impl GroupRegistry {
+    pub(crate) fn new(zk: Arc<ZkClient>, group: &str) -> Self {
+        Self {
+            zk,
+            paths: GroupPaths::new(group),
+        }
+    }
+
+    /// The node whose children are the ids of the members, to tell what an event is about.
+    pub(crate) fn members_path(&self) -> String {
+        self.paths.members()
+    }
+
+    /// Registers this member. Waits while the id is held by another session, which may be our own
+    /// dead one, for twice the session timeout at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MemberIdTaken`] when the other session lives on; [`Error::Closed`] at the stop.
+    pub(crate) fn register(
+        &self,
+        member: &str,
+        registration: &str,
+        stop: &StopSignal,
+    ) -> Result<(), Error> {
+        let path = self.paths.member(member);
+        let mut give_up = None;
+        loop {
+            match self.try_register(&path, registration.as_bytes())? {
+                Attempt::Registered => return Ok(()),
+                Attempt::Vanished => {}
+                Attempt::HeldBy(session) => {
+                    let wait = self.zk.session_timeout().saturating_mul(2);
+                    let end = *give_up.get_or_insert_with(|| {
+                        log::info!("{path} is held by session {session:#x}, waiting for it to end");
+                        Instant::now() + wait
+                    });
+                    if Instant::now() >= end {
+                        return Err(Error::MemberIdTaken { path, session });
+                    }
+                    stop.pause(REGISTRATION_STEP);
+                }
+            }
+            if stop.is_stopped() {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
+    /// Removes this member, if it is ours.
+    pub(crate) fn unregister(&self, member: &str) -> Result<(), Error> {
+        let path = self.paths.member(member);
+        match self.zk.get(&path)? {
+            Some(node) if self.is_ours(&node) => match self.zk.delete(&path, Some(node.version)) {
+                Ok(_) | Err(ZkError::BadVersion { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the member is registered by the present session.
+    pub(crate) fn registration_is_mine(&self, member: &str) -> Result<bool, Error> {
+        let node = self.zk.get(&self.paths.member(member))?;
+        Ok(node.is_some_and(|node| self.is_ours(&node)))
+    }
+
+    /// The ids of all members, in order.
+    pub(crate) fn member_ids(&self) -> Result<Vec<String>, Error> {
+        Ok(sorted(self.zk.children(&self.paths.members())?))
+    }
+
+    /// As [`member_ids`](Self::member_ids), and an event tells when a member comes or goes next.
+    pub(crate) fn watch_members(&self) -> Result<Vec<String>, Error> {
+        Ok(sorted(self.zk.watch_children(&self.paths.members())?))
+    }
+
+    /// All members with what they ask for, in order, in two round trips.
+    pub(crate) fn members(&self) -> Result<Vec<Member>, Error> {
+        let ids = self.member_ids()?;
+        let paths: Vec<String> = ids.iter().map(|id| self.paths.member(id)).collect();
+        let mut members = Vec::with_capacity(ids.len());
+        for (id, node) in ids.into_iter().zip(self.zk.get_all(&paths)) {
+            if let Some(node) = node? {
+                members.push(Member::read(id, &node.data));
+            }
+        }
+        Ok(members)
+    }
+
+    /// Deletes everything of the group, for groups that nobody will use again.
+    pub(crate) fn delete_group(&self) -> Result<(), Error> {
+        Ok(self.zk.delete_recursively(self.paths.group())?)
+    }
+
+    fn try_register(&self, path: &str, registration: &[u8]) -> Result<Attempt, Error> {
+        let mode = CreateMode::Ephemeral;
+        if self.zk.create_with_parents(path, registration, mode)? == CreateOutcome::Created {
+            return Ok(Attempt::Registered);
+        }
+        match self.zk.get(path)? {
+            None => Ok(Attempt::Vanished),
+            Some(node) if !self.is_ours(&node) => {
+                Ok(Attempt::HeldBy(node.ephemeral_owner.unwrap_or_default()))
+            }
+            Some(node) if node.data == registration => Ok(Attempt::Registered),
+            Some(node) => match self.zk.set(path, registration, Some(node.version)) {
+                Ok(_) => Ok(Attempt::Registered),
+                Err(ZkError::NoNode { .. } | ZkError::BadVersion { .. }) => Ok(Attempt::Vanished),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    fn is_ours(&self, node: &Znode) -> bool {
+        node.ephemeral_owner.is_some() && node.ephemeral_owner == self.zk.session_id()
+    }
+
+    /// Creates `nodes` in one round trip, or in three where parents are missing.
+    fn create_all(&self, nodes: &[(String, Vec<u8>)], mode: CreateMode) -> Vec<Created> {
+        let mut outcomes = self.zk.create_all(nodes, mode);
+        redo(nodes, &mut outcomes, lacks_parent, |orphans| {
+            let parents: Vec<(String, Vec<u8>)> =
+                paths::parents(orphans.iter().map(|(path, _)| path.as_str()))
+                    .into_iter()
+                    .map(|path| (path, Vec::new()))
+                    .collect();
+            // What goes wrong here shows in the second attempt.
+            self.zk.create_all(&parents, CreateMode::Persistent);
+            self.zk.create_all(orphans, mode)
+        });
+        outcomes
+    }
+}
+
+type Created = Result<CreateOutcome, ZkError>;
+
+/// What became of one attempt to register.
+enum Attempt {
+    Registered,
+    /// The node was there and is not any more, or not as it was.
+    Vanished,
+    /// Of another session; 0 is none, that is, a node that somebody made by hand.
+    HeldBy(i64),
+}
+
+impl Member {
+    /// Unlike Kafka: a registration that cannot be used stops nobody but its member (D31).
+    fn read(id: String, registration: &[u8]) -> Self {
+        let (topic_count, trouble) = match TopicCount::parse(registration) {
+            Ok(TopicCount::Wildcard {
+                pattern,
+                regex,
+                streams,
+            }) => {
+                let trouble = format!(
+                    "subscribes by {} `{regex}`, which this version cannot evaluate",
+                    pattern.as_str()
+                );
+                log::warn!("member {id} {trouble}; it counts as subscribed to nothing");
+                (
+                    TopicCount::Wildcard {
+                        pattern,
+                        regex,
+                        streams,
+                    },
+                    Some(trouble),
+                )
+            }
+            Ok(topic_count) => (topic_count, None),
+            Err(reason) => {
+                let trouble = format!("has an unusable registration: {reason}");
+                log::error!("member {id} {trouble}; it counts as subscribed to nothing");
+                (TopicCount::empty(), Some(trouble))
+            }
+        };
+        Self {
+            id,
+            topic_count,
+            trouble,
+        }
+    }
+}
+
+fn sorted(ids: Option<Vec<String>>) -> Vec<String> {
+    let mut ids = ids.unwrap_or_default();
+    ids.sort_by(|left, right| utf16_order(left, right));
+    ids
+}
+
+fn lacks_parent(outcome: &Created) -> bool {
+    matches!(outcome, Err(ZkError::NoNode { .. }))
+}
+
+/// Makes a second attempt for those nodes whose result calls for one, and replaces these results.
+fn redo<N: Clone, T>(
+    nodes: &[N],
+    results: &mut [T],
+    called_for: impl Fn(&T) -> bool,
+    attempt: impl FnOnce(&[N]) -> Vec<T>,
+) {
+    let again: Vec<N> = nodes
+        .iter()
+        .zip(results.iter())
+        .filter(|(_, result)| called_for(result))
+        .map(|(node, _)| node.clone())
+        .collect();
+    if !again.is_empty() {
+        replace(results, called_for, attempt(&again));
+    }
+}
+
+/// Puts the results of a second attempt into the places of those that called for it.
+fn replace<T>(results: &mut [T], called_for: impl Fn(&T) -> bool, second: Vec<T>) {
+    let places = results.iter_mut().filter(|result| called_for(result));
+    for (place, result) in places.zip(second) {
+        *place = result;
+    }
+}

@@ -1,0 +1,53 @@
+//! What a group keeps in ZooKeeper, and the rules over it.
+//!
+//! ```text
+//!  BrokerRegistry  /brokers/ids/<id> -----------> LiveBrokers (BrokerRegistration)
+//!
+//!  TopicRegistry   /brokers/topics/<topic> -----> partitions ----+
+//!                                                                v
+//!  GroupRegistry   /consumers/<group>                     AssignmentContext
+//!                    /ids/<member> -------------> TopicCount ----^    |
+//!                    /owners/<topic>/<partition> <-- claim, release   | PartitionAssignor
+//!                    /offsets/<topic>/<partition> <-- store offsets   v (RangeAssignor)
+//!                                                                Assignment
+//! ```
+//!
+//! Whatever concerns many nodes goes through a few pipelines, however many they are. What other
+//! members and brokers wrote is read leniently: a node that cannot be used counts for nothing and
+//! is reported, and stops nobody.
+//!
+//! Knows nothing of brokers' sockets, streams or when to rebalance.
+
+mod consumer_id;
+mod topic_count;
+
+mod assignment;
+mod range_assignor;
+
+mod broker_registration;
+mod broker_registry;
+mod group_registry;
+mod topic_registry;
+
+mod lenient_json;
+
+pub(crate) use assignment::Assignment;
+pub(crate) use assignment::AssignmentContext;
+pub(crate) use assignment::PartitionAssignor;
+pub(crate) use broker_registration::BrokerRegistration;
+pub(crate) use broker_registry::BrokerRegistry;
+pub(crate) use broker_registry::LiveBrokers;
+pub(crate) use consumer_id::ConsumerThreadId;
+pub(crate) use consumer_id::epoch_millis;
+pub(crate) use consumer_id::member_id;
+pub(crate) use consumer_id::utf16_order;
+pub(crate) use group_registry::Claim;
+pub(crate) use group_registry::GroupRegistry;
+pub(crate) use group_registry::Member;
+pub(crate) use group_registry::Owner;
+pub(crate) use group_registry::StoredOffset;
+pub(crate) use range_assignor::RangeAssignor;
+pub(crate) use topic_count::TopicCount;
+pub(crate) use topic_count::WildcardPattern;
+pub(crate) use topic_registry::TopicPartitions;
+pub(crate) use topic_registry::TopicRegistry;
