@@ -21,6 +21,8 @@ pub use config::ConsumedOn;
 pub use config::ConsumerConfig;
 pub use config::ConsumerConfigBuilder;
 pub use config::OnBadMessage;
+pub use consumer::ConnectorState;
+pub use consumer::ConsumerConnector;
 pub use consumer::Message;
 pub use consumer::MessageStream;
 pub use consumer::StreamError;

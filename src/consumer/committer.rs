@@ -195,8 +195,11 @@ impl Committer {
         }
         let count = u64::try_from(failed.len()).unwrap_or(u64::MAX);
         self.stats.commit_failures.add(count);
-        let is_failed = |partition: &TopicPartition| failed.iter().any(|(other, _)| other == partition);
-        let committed = offsets.iter().filter(|(partition, _)| !is_failed(partition));
+        let is_failed =
+            |partition: &TopicPartition| failed.iter().any(|(other, _)| other == partition);
+        let committed = offsets
+            .iter()
+            .filter(|(partition, _)| !is_failed(partition));
         Err(Error::CommitFailed {
             committed: committed.cloned().collect(),
             failed,

@@ -54,7 +54,10 @@ impl fmt::Display for ConnectorState {
             Self::Consuming {
                 generation,
                 partitions,
-            } => write!(f, "consuming {partitions} partitions, generation {generation}"),
+            } => write!(
+                f,
+                "consuming {partitions} partitions, generation {generation}"
+            ),
             Self::WaitingForBrokers => f.write_str("waiting for brokers"),
             Self::Disconnected => f.write_str("consuming, disconnected from zookeeper"),
             Self::SessionLost => f.write_str("zookeeper session lost, waiting for zookeeper"),

@@ -250,8 +250,10 @@ impl Member {
 
     /// Reads the offsets, which nobody else moves any more (D22), and starts to fetch.
     fn take_over(&mut self, mine: &[MyPartition], session: i64) -> Result<(), Error> {
-        let partitions: Vec<TopicPartition> =
-            mine.iter().map(|(partition, _)| partition.clone()).collect();
+        let partitions: Vec<TopicPartition> = mine
+            .iter()
+            .map(|(partition, _)| partition.clone())
+            .collect();
         let mut stored = self.committer.store().fetch(&partitions)?;
         let generation = self.generation.saturating_add(1);
         let mut owned = OwnedPartitions {

@@ -1,12 +1,40 @@
-//! The public object.
+//! One member of a group: joins it, works out with the others what it owns, and hands out the messages.
+//!
+//! ```text
+//!  application          ConsumerConnector ---- create, commit, shut down
+//!       |                      |
+//!       |            thread rebalance: Rebalancer ---> Member::rebalance
+//!       |                      |                            |
+//!       |             events from ZooKeeper        claim, read offsets, publish
+//!       v                                                   v
+//!  MessageStream <--- ChunkQueue <--- FetcherManager   Committer ---> Ownership, a snapshot per generation
+//!       |                                                   |
+//!  ChunkReader                             thread auto-commit, OffsetStore
+//! ```
+//!
+//! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
+//! Lock order: the group membership of the connector, the commit lock, the ownership snapshot; only the
+//! first two are held while ZooKeeper is asked.
 
 mod message;
 mod stream_error;
 
 mod chunk_reader;
 mod message_stream;
+
+mod offset_store;
 mod owned_partitions;
 
+mod committer;
+mod member;
+mod rebalancer;
+
+mod connector;
+mod connector_state;
+mod zookeeper_directory;
+
+pub use connector::ConsumerConnector;
+pub use connector_state::ConnectorState;
 pub use message::Message;
 pub use message_stream::MessageStream;
 pub use stream_error::StreamError;

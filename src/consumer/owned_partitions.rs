@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
+use crate::coordination::ConsumerThreadId;
 use crate::fetch::PartitionTopicInfo;
 
 /// The partitions of one generation (the original's topic registry). Empty between two generations.
@@ -22,12 +23,12 @@ pub(crate) struct OwnedPartitions {
 pub(crate) struct OwnedPartition {
     pub(crate) info: Arc<PartitionTopicInfo>,
     /// Thread id in the owner node.
-    pub(crate) thread: String,
+    pub(crate) thread: ConsumerThreadId,
 }
 
 impl OwnedPartitions {
     /// Partition and thread id of everything owned, sorted.
-    pub(crate) fn claims(&self) -> Vec<(TopicPartition, String)> {
+    pub(crate) fn claims(&self) -> Vec<(TopicPartition, ConsumerThreadId)> {
         self.partitions
             .iter()
             .map(|(topic_partition, owned)| (topic_partition.clone(), owned.thread.clone()))

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::cluster::TopicPartition;
 use crate::coordination::consumer_id::utf16_order;
 use crate::coordination::group_registry::paths::GroupPaths;
 use crate::coordination::topic_count::TopicCount;
@@ -60,6 +61,21 @@ impl GroupRegistry {
     /// The node whose children are the ids of the members, to tell what an event is about.
     pub(crate) fn members_path(&self) -> String {
         self.paths.members()
+    }
+
+    /// The node of a partition's owner.
+    pub(crate) fn owner_path(&self, partition: &TopicPartition) -> String {
+        self.paths.owner(partition)
+    }
+
+    /// The node of a partition's offset.
+    pub(crate) fn offset_path(&self, partition: &TopicPartition) -> String {
+        self.paths.offset(partition)
+    }
+
+    /// An event tells when the owner node at `path` changes next or goes away. `false` when there is none now.
+    pub(crate) fn watch_owner(&self, path: &str) -> Result<bool, Error> {
+        Ok(self.zk.watch_data(path)?.is_some())
     }
 
     /// Registers this member. Waits while the id is held by another session, which may be our own

@@ -29,6 +29,11 @@ impl TopicRegistry {
         (!name.is_empty() && !name.contains('/')).then_some(name)
     }
 
+    /// The node of a topic.
+    pub(crate) fn path_of(topic: &str) -> String {
+        format!("{ROOT}/{topic}")
+    }
+
     /// The partitions of each of `topics`, in one round trip.
     pub(crate) fn partitions(&self, topics: &[String]) -> Result<TopicPartitions, Error> {
         TopicPartitions::read(topics, self.zk.get_all(&paths(topics)))

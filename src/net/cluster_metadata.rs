@@ -154,7 +154,7 @@ impl ClusterMetadata {
         stop: &StopSignal,
     ) -> Result<Arc<ClusterView>, Error> {
         match self.take_turn(topics, stop)? {
-            Turn::Own(flight) => self.ask(topics, flight),
+            Turn::Own(flight) => self.ask(topics, flight, stop),
             Turn::Done(view) => Ok(view),
         }
     }
@@ -253,13 +253,18 @@ impl ClusterMetadata {
         }))
     }
 
-    fn ask(&self, topics: &[String], flight: Flight<'_>) -> Result<Arc<ClusterView>, Error> {
-        let existing = self.directory.existing_topics(topics)?;
+    fn ask(
+        &self,
+        topics: &[String],
+        flight: Flight<'_>,
+        stop: &StopSignal,
+    ) -> Result<Arc<ClusterView>, Error> {
+        let existing = self.directory.existing_topics(topics, stop)?;
         // Without a name the question would be about all topics there are.
         let (brokers, answer) = if existing.is_empty() {
             (Vec::new(), MetadataResponse::default())
         } else {
-            let brokers = self.directory.brokers()?;
+            let brokers = self.directory.brokers(stop)?;
             let answer = self.ask_brokers(&brokers, &existing, &flight.canceller)?;
             (brokers, answer)
         };

@@ -8,6 +8,7 @@ use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::thread::Never;
+use crate::thread::StopSignal;
 use crate::zk::error::ZkError;
 use crate::zk::link::Link;
 use crate::zk::request::Attempt;
@@ -17,10 +18,11 @@ use crate::zk::session::Session;
 use crate::zk::session::Stop;
 
 /// Carries out requests as one pipeline, in rounds: what a broken link left without an answer goes
-/// into the next round, over the next link, until the deadline. The results are in the order of the
-/// requests.
+/// into the next round, over the next link, until the deadline or until `caller` is
+/// told to stop. The results are in the order of the requests.
 pub(super) fn call_all<R: Request>(
     session: &Arc<Session>,
+    caller: &StopSignal,
     requests: Vec<R>,
 ) -> Vec<Result<R::Reply, ZkError>> {
     let deadline = Instant::now() + session.timeout().max(session.config.connection_timeout);
@@ -38,7 +40,7 @@ pub(super) fn call_all<R: Request>(
         if todo.indices.is_empty() {
             break Stop::Deadline;
         }
-        let link = match session.link(failed, fence, deadline) {
+        let link = match session.link(failed, fence, deadline, caller) {
             Ok(link) => link,
             Err(stop) => break stop,
         };
@@ -47,7 +49,7 @@ pub(super) fn call_all<R: Request>(
             fence = Some(link.session);
         }
         let round = Round::start(session, link, &requests, &todo);
-        let waited = round.wait(session, deadline);
+        let waited = round.wait(session, deadline, caller);
         for (index, reply) in round.answers() {
             if let Some(result) = results.get_mut(index) {
                 *result = Some(reply);
@@ -71,9 +73,13 @@ pub(super) fn call_all<R: Request>(
 }
 
 /// Carries out one request.
-pub(super) fn call<R: Request>(session: &Arc<Session>, request: R) -> Result<R::Reply, ZkError> {
+pub(super) fn call<R: Request>(
+    session: &Arc<Session>,
+    caller: &StopSignal,
+    request: R,
+) -> Result<R::Reply, ZkError> {
     let path = String::from(request.path());
-    let result = call_all(session, vec![request]).pop();
+    let result = call_all(session, caller, vec![request]).pop();
     result.unwrap_or(Err(ZkError::Timeout { path }))
 }
 
@@ -126,11 +132,12 @@ impl<T: Send + 'static> Round<T> {
         Self { answers, done }
     }
 
-    fn wait(&self, session: &Session, deadline: Instant) -> Result<(), Stop> {
+    fn wait(&self, session: &Session, deadline: Instant, caller: &StopSignal) -> Result<(), Stop> {
         let cancelled = session.cancel_signal();
         select! {
             recv(self.done) -> _ => Ok(()),
             recv(cancelled.receiver()) -> _ => Err(Stop::Cancelled),
+            recv(caller.receiver()) -> _ => Err(Stop::Cancelled),
             recv(crossbeam_channel::at(deadline)) -> _ => Err(Stop::Deadline),
         }
     }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::thread::ShutdownableThread;
+use crate::thread::StopSignal;
 use crate::zk::call::call;
 use crate::zk::call::call_all;
 use crate::zk::connect_string::ConnectString;
@@ -77,7 +78,9 @@ pub(crate) enum CreateOutcome {
 /// [`ZkError::SessionExpired`] when the session in which it was asked for ends.
 pub(crate) struct ZkClient {
     session: Arc<Session>,
-    /// `None` once closed.
+    /// Ends the calls made through this handle.
+    stop: StopSignal,
+    /// `None` once closed, and in a handle that only [observes](Self::observing).
     thread: Mutex<Option<ShutdownableThread>>,
 }
 
@@ -101,10 +104,20 @@ impl ZkClient {
         // The supervisor keeps to the connection timeout; were it to die, the channel would end.
         connected.recv().unwrap_or(Err(Error::Closed))?;
         let client = Self {
+            stop: session.cancel_signal(),
             session,
             thread: Mutex::new(Some(thread)),
         };
         Ok((Arc::new(client), receiver))
+    }
+
+    /// The same session, for calls that also end at `stop`. It cannot be closed through this handle.
+    pub(crate) fn observing(&self, stop: &StopSignal) -> Arc<Self> {
+        Arc::new(Self {
+            session: Arc::clone(&self.session),
+            stop: stop.clone(),
+            thread: Mutex::new(None),
+        })
     }
 
     /// `None` between the expiry of a session and the next session.
@@ -130,16 +143,16 @@ impl ZkClient {
 
     /// `None` when there is no node.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Znode>, ZkError> {
-        call(&self.session, Get(path.into()))
+        call(&self.session, &self.stop, Get(path.into()))
     }
 
     pub(crate) fn exists(&self, path: &str) -> Result<bool, ZkError> {
-        call(&self.session, Exists(path.into()))
+        call(&self.session, &self.stop, Exists(path.into()))
     }
 
     /// Names, sorted; `None` when there is no node.
     pub(crate) fn children(&self, path: &str) -> Result<Option<Vec<String>>, ZkError> {
-        call(&self.session, Children(path.into()))
+        call(&self.session, &self.stop, Children(path.into()))
     }
 
     /// Creates one node. [`ZkError::NoNode`] when its parent is missing.
@@ -154,7 +167,7 @@ impl ZkClient {
             data: data.into(),
             mode,
         };
-        call(&self.session, create)
+        call(&self.session, &self.stop, create)
     }
 
     /// Creates a node and those of its parents that are missing, which become persistent and empty.
@@ -195,7 +208,7 @@ impl ZkClient {
             data: data.into(),
             version,
         };
-        call(&self.session, set)
+        call(&self.session, &self.stop, set)
     }
 
     /// Deletes a node, if it has `version` where one is given. `false` when there was no node.
@@ -204,7 +217,7 @@ impl ZkClient {
             path: path.into(),
             version,
         };
-        call(&self.session, delete)
+        call(&self.session, &self.stop, delete)
     }
 
     /// Deletes a node and all below it. There may be no such node.
@@ -228,7 +241,7 @@ impl ZkClient {
     /// [`get`](Self::get) of many nodes in one pipeline.
     pub(crate) fn get_all(&self, paths: &[String]) -> Vec<Result<Option<Znode>, ZkError>> {
         let requests = paths.iter().cloned().map(Get).collect();
-        call_all(&self.session, requests)
+        call_all(&self.session, &self.stop, requests)
     }
 
     /// [`children`](Self::children) of many nodes in one pipeline.
@@ -237,7 +250,7 @@ impl ZkClient {
         paths: &[String],
     ) -> Vec<Result<Option<Vec<String>>, ZkError>> {
         let requests = paths.iter().cloned().map(Children).collect();
-        call_all(&self.session, requests)
+        call_all(&self.session, &self.stop, requests)
     }
 
     /// [`create`](Self::create) of many nodes (path, data) in one pipeline.
@@ -248,7 +261,7 @@ impl ZkClient {
     ) -> Vec<Result<CreateOutcome, ZkError>> {
         let nodes = nodes.iter().cloned();
         let requests = nodes.map(|(path, data)| Create { path, data, mode });
-        call_all(&self.session, requests.collect())
+        call_all(&self.session, &self.stop, requests.collect())
     }
 
     /// [`set`](Self::set) of many nodes (path, data, version) in one pipeline.
@@ -262,14 +275,14 @@ impl ZkClient {
             data,
             version,
         });
-        call_all(&self.session, requests.collect())
+        call_all(&self.session, &self.stop, requests.collect())
     }
 
     /// [`delete`](Self::delete) of many nodes (path, version) in one pipeline, in this order.
     pub(crate) fn delete_all(&self, nodes: &[(String, Option<i32>)]) -> Vec<Result<bool, ZkError>> {
         let nodes = nodes.iter().cloned();
         let requests = nodes.map(|(path, version)| Delete { path, version });
-        call_all(&self.session, requests.collect())
+        call_all(&self.session, &self.stop, requests.collect())
     }
 
     /// Lists children, and has the next change of them told once: [`ZkEvent::ChildrenChanged`], or
@@ -279,20 +292,20 @@ impl ZkClient {
     /// After any event of the path the caller asks again. Asking while a watch is waiting is
     /// harmless; the watches survive all but the end of the session.
     pub(crate) fn watch_children(&self, path: &str) -> Result<Option<Vec<String>>, ZkError> {
-        call(&self.session, WatchChildren(path.into()))
+        call(&self.session, &self.stop, WatchChildren(path.into()))
     }
 
     /// Reads a node, and has the next change of it told once: [`ZkEvent::DataChanged`],
     /// [`ZkEvent::NodeDeleted`] or [`ZkEvent::NodeCreated`]. Otherwise as
     /// [`watch_children`](Self::watch_children).
     pub(crate) fn watch_data(&self, path: &str) -> Result<Option<Znode>, ZkError> {
-        call(&self.session, WatchData(path.into()))
+        call(&self.session, &self.stop, WatchData(path.into()))
     }
 
     /// [`watch_data`](Self::watch_data) of many nodes in one pipeline.
     pub(crate) fn watch_data_all(&self, paths: &[String]) -> Vec<Result<Option<Znode>, ZkError>> {
         let requests = paths.iter().cloned().map(WatchData).collect();
-        call_all(&self.session, requests)
+        call_all(&self.session, &self.stop, requests)
     }
 
     /// From now on every call, also one that waits, ends at once with [`ZkError::Cancelled`]. The
@@ -306,10 +319,10 @@ impl ZkClient {
     /// Takes as long as the servers need to confirm, at most the session timeout or 5 s. Harmless
     /// when called again.
     pub(crate) fn close(&self) {
-        self.cancel();
-        self.session.closing.ring();
         let thread = self.thread.lock().take();
         if let Some(mut thread) = thread {
+            self.cancel();
+            self.session.closing.ring();
             thread.stop();
         }
     }

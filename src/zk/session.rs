@@ -45,6 +45,9 @@ struct State {
     cancelled: bool,
 }
 
+/// How long a call without a link may overlook that its caller is told to stop.
+const LOOK_AT_CALLER_EVERY: Duration = Duration::from_millis(50);
+
 /// Why a call cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -119,11 +122,12 @@ impl Session {
         failed: Option<u64>,
         session: Option<i64>,
         deadline: Instant,
+        caller: &StopSignal,
     ) -> Result<Arc<Link>, Stop> {
         let patience = deadline.min(Instant::now() + SAME_LINK_AFTER);
         let mut state = self.state.lock();
         loop {
-            if state.cancelled {
+            if state.cancelled || caller.is_stopped() {
                 return Err(Stop::Cancelled);
             }
             if session.is_some() && session != state.session {
@@ -140,7 +144,10 @@ impl Session {
             if now >= deadline {
                 return Err(Stop::Deadline);
             }
-            self.changed.wait_until(&mut state, until);
+            // A condition cannot be waited for together with a signal.
+            let look_at_caller = now + LOOK_AT_CALLER_EVERY;
+            self.changed
+                .wait_until(&mut state, until.min(look_at_caller));
         }
     }
 

@@ -42,11 +42,11 @@ impl Directory {
 }
 
 impl BrokerDirectory for Directory {
-    fn brokers(&self) -> Result<Vec<Broker>, Error> {
+    fn brokers(&self, _stop: &StopSignal) -> Result<Vec<Broker>, Error> {
         Ok(self.brokers.lock().clone())
     }
 
-    fn existing_topics(&self, topics: &[String]) -> Result<Vec<String>, Error> {
+    fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {
         if self.is_lost.load(Ordering::SeqCst) {
             return Err(Error::SessionExpired);
         }

@@ -1,0 +1,438 @@
+//! The public object: one member of a group.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use parking_lot::Mutex;
+
+use crate::cluster::TopicPartition;
+use crate::config::ConsumerConfig;
+use crate::consumer::committer::Committer;
+use crate::consumer::connector_state::ConnectorState;
+use crate::consumer::connector_state::StateCell;
+use crate::consumer::member::Member;
+use crate::consumer::member::StreamQueues;
+use crate::consumer::message_stream::MessageStream;
+use crate::consumer::message_stream::StreamContext;
+use crate::consumer::offset_store::ZooKeeperOffsets;
+use crate::consumer::owned_partitions::Ownership;
+use crate::consumer::rebalancer::Rebalancer;
+use crate::consumer::zookeeper_directory::ZooKeeperDirectory;
+use crate::coordination::BrokerRegistry;
+use crate::coordination::GroupRegistry;
+use crate::coordination::RangeAssignor;
+use crate::coordination::TopicCount;
+use crate::coordination::TopicRegistry;
+use crate::coordination::member_id;
+use crate::error::Error;
+use crate::events::Event;
+use crate::events::EventSender;
+use crate::events::Events;
+use crate::events::event_channel;
+use crate::fetch::BufferPool;
+use crate::fetch::ChunkQueue;
+use crate::fetch::FetchContext;
+use crate::fetch::FetcherManager;
+use crate::fetch::LeaderlessPartitions;
+use crate::net::ClusterMetadata;
+use crate::net::ClusterMetadataOptions;
+use crate::stats::Stats;
+use crate::stats::StatsSnapshot;
+use crate::thread::ShutdownableThread;
+use crate::thread::Stopper;
+use crate::zk::ZkClient;
+use crate::zk::ZkConfig;
+use crate::zk::ZkEvent;
+
+/// How long a shutdown waits for a lost connection to ZooKeeper to come back, for the last commit.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+
+/// One member of a consumer group that is coordinated in ZooKeeper.
+///
+/// Made by [`connect`](Self::connect), it joins the group with
+/// [`create_message_streams`](Self::create_message_streams), once, and leaves it with
+/// [`shutdown`](Self::shutdown) or when dropped. All methods may be called from any thread.
+///
+/// ```no_run
+/// use kafka_zk_consumer::{ConsumerConfig, ConsumerConnector};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = ConsumerConfig::builder()
+///     .zookeeper_connect("localhost:2181")
+///     .group_id("readers")
+///     .build()?;
+/// let connector = ConsumerConnector::connect(config)?;
+/// let mut streams = connector.create_message_streams([("orders", 1)])?;
+/// for message in streams.remove("orders").into_iter().flatten().flatten() {
+///     let message = message?;
+///     println!("{} at {}", message.topic_partition(), message.offset());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct ConsumerConnector {
+    config: Arc<ConsumerConfig>,
+    member_id: String,
+    zk: Arc<ZkClient>,
+    ownership: Arc<Ownership>,
+    committer: Arc<Committer>,
+    fetchers: Arc<FetcherManager>,
+    stats: Arc<Stats>,
+    state: Arc<StateCell>,
+    sender: EventSender,
+    events: Events,
+    /// Stopped by the shutdown; observed by every thread and every wait of the connector.
+    closing: Stopper,
+    group: Mutex<GroupMembership>,
+}
+
+/// What creating the streams makes and the shutdown ends. Locked for as long as either takes.
+struct GroupMembership {
+    /// Taken by the rebalancer.
+    zk_events: Option<Receiver<ZkEvent>>,
+    /// Of all streams, each once (D35, KAFKA-1764).
+    queues: Vec<Arc<ChunkQueue>>,
+    rebalance: Option<ShutdownableThread>,
+    auto_commit: Option<ShutdownableThread>,
+}
+
+impl ConsumerConnector {
+    /// Connects to ZooKeeper, within `zookeeper.connection.timeout.ms`. Does not join the group yet.
+    ///
+    /// # Errors
+    /// [`Error::MissingChroot`] when the chroot of `zookeeper.connect` does not exist, [`Error::ZooKeeper`]
+    /// when no server can be reached.
+    pub fn connect(config: ConsumerConfig) -> Result<Self, Error> {
+        let config = Arc::new(config);
+        let (sender, events) = event_channel();
+        let (zk, zk_events) = ZkClient::connect(ZkConfig {
+            connect: config.zookeeper_connect().to_owned(),
+            session_timeout: config.zookeeper_session_timeout(),
+            connection_timeout: config.zookeeper_connection_timeout(),
+        })?;
+        let stats = Arc::new(Stats::default());
+        let ownership = Arc::new(Ownership::default());
+        let offsets = ZooKeeperOffsets::new(
+            GroupRegistry::new(Arc::clone(&zk), config.group_id()),
+            Arc::clone(&stats),
+        );
+        let committer = Arc::new(Committer::new(
+            Box::new(offsets),
+            Arc::clone(&ownership),
+            Arc::clone(&zk),
+            Arc::clone(&stats),
+            sender.clone(),
+            config.offsets_channel_backoff(),
+        ));
+        Ok(Self {
+            member_id: member_id(config.group_id(), config.consumer_id()),
+            fetchers: FetcherManager::new(fetch_context(&config, &zk, &stats, &sender)),
+            config,
+            zk,
+            ownership,
+            committer,
+            stats,
+            state: Arc::new(StateCell::new()),
+            sender,
+            events,
+            closing: Stopper::new(),
+            group: Mutex::new(GroupMembership {
+                zk_events: Some(zk_events),
+                queues: Vec::new(),
+                rebalance: None,
+                auto_commit: None,
+            }),
+        })
+    }
+
+    /// Joins the group with so many streams for each topic, and returns them by topic.
+    ///
+    /// Registers the member and runs the first rebalance in the calling thread; later ones run in the
+    /// background. Partitions are consumed as soon as they have a leader. A topic that does not exist yet is
+    /// consumed once it does. No topic at all is legal: the member then owns nothing.
+    ///
+    /// # Errors
+    /// [`Error::MessageStreamsExist`] at the second call, [`Error::InvalidArgument`] for a topic without
+    /// streams or with an illegal name, [`Error::RebalanceFailed`] when `rebalance.max.retries` attempts
+    /// failed, [`Error::MemberIdTaken`] when another live member has the same `consumer.id`. After an error
+    /// the member is not in the group, and the call may be repeated.
+    pub fn create_message_streams<T: Into<String>>(
+        &self,
+        topics: impl IntoIterator<Item = (T, usize)>,
+    ) -> Result<HashMap<String, Vec<MessageStream>>, Error> {
+        let topics: Vec<(String, usize)> = topics
+            .into_iter()
+            .map(|(topic, streams)| (topic.into(), streams))
+            .collect();
+        let topic_count = TopicCount::fixed(topics.iter().cloned())?;
+        let mut group = self.group.lock();
+        if self.closing.signal().is_stopped() {
+            return Err(Error::Closed);
+        }
+        let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
+        let queues = self.make_queues(&topics);
+        let member = self.member(topic_count, queues.clone());
+        let mut rebalancer = Rebalancer::new(
+            member,
+            zk_events,
+            Arc::clone(&self.state),
+            Arc::clone(&self.stats),
+        );
+        if let Err(error) = rebalancer.first() {
+            group.zk_events = Some(rebalancer.into_zk_events());
+            return Err(error);
+        }
+        group.queues = queues.values().cloned().collect();
+        group.rebalance = Some(ShutdownableThread::start("rebalance", move |_| {
+            rebalancer.run()
+        })?);
+        group.auto_commit = self.start_auto_commit()?;
+        Ok(self.make_streams(&queues))
+    }
+
+    /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition
+    /// the next one to read. Tries again up to `offsets.commit.max.retries` times.
+    ///
+    /// # Errors
+    /// [`Error::CommitFailed`] with a result for each partition, [`Error::SessionExpired`] when the
+    /// partitions may belong to others by now, [`Error::Closed`] after the shutdown.
+    pub fn commit_offsets(&self) -> Result<Vec<(TopicPartition, i64)>, Error> {
+        self.check_open()?;
+        self.committer
+            .commit_owned(self.commit_attempts(), &self.closing.signal())
+    }
+
+    /// Commits exactly these offsets, each the next one to read, also of partitions that this member does
+    /// not own. What the streams count as consumed does not change, and a later
+    /// [`commit_offsets`](Self::commit_offsets) or automatic commit overwrites it.
+    ///
+    /// # Errors
+    /// As [`commit_offsets`](Self::commit_offsets); [`Error::InvalidArgument`] for a negative offset.
+    pub fn commit_offsets_for(
+        &self,
+        offsets: impl IntoIterator<Item = (TopicPartition, i64)>,
+    ) -> Result<Vec<(TopicPartition, i64)>, Error> {
+        self.check_open()?;
+        let offsets: Vec<(TopicPartition, i64)> = offsets.into_iter().collect();
+        if let Some((partition, offset)) = offsets.iter().find(|(_, offset)| *offset < 0) {
+            return Err(Error::InvalidArgument {
+                name: "offset",
+                reason: format!("{offset} of {partition} is negative"),
+            });
+        }
+        self.committer
+            .commit(&offsets, self.commit_attempts(), &self.closing.signal())
+    }
+
+    /// The id under which the member registers: `<group.id>_<consumer.id>`, or one made from host and time.
+    pub fn member_id(&self) -> &str {
+        &self.member_id
+    }
+
+    /// The partitions that this member owns now, sorted.
+    pub fn owned_partitions(&self) -> Vec<TopicPartition> {
+        self.ownership
+            .current()
+            .partitions
+            .keys()
+            .cloned()
+            .collect()
+    }
+
+    /// What the connector is doing, or waiting for.
+    pub fn state(&self) -> ConnectorState {
+        self.state.get()
+    }
+
+    /// What happens in the background. All handles share one queue.
+    pub fn events(&self) -> Events {
+        self.events.clone()
+    }
+
+    /// What the connector has counted, and where it stands in each partition that it owns.
+    pub fn stats(&self) -> StatsSnapshot {
+        let mut stats = self.stats.snapshot();
+        stats.events_dropped = self.sender.dropped();
+        stats.partitions = self
+            .ownership
+            .current()
+            .infos()
+            .map(|info| info.stats())
+            .collect();
+        stats
+    }
+
+    /// Leaves the group: stops fetching, ends the streams, commits if `auto.commit.enable`, and closes the
+    /// ZooKeeper session, which deletes the member's nodes.
+    ///
+    /// Every step is done even if an earlier one failed (D20); what failed is told by
+    /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes no longer than the calls to ZooKeeper
+    /// that are under way; without ZooKeeper about two seconds. A second call returns at once, and waits for
+    /// the first. What a stream has handed out and the application not come back for is delivered again.
+    pub fn shutdown(&self) {
+        if !self.closing.stop() {
+            // The first call may still be at work.
+            drop(self.group.lock());
+            return;
+        }
+        self.await_zookeeper();
+        let mut group = self.group.lock();
+        group.rebalance.take();
+        group.auto_commit.take();
+        self.fetchers.stop();
+        for queue in &group.queues {
+            queue.close();
+        }
+        if self.config.auto_commit_enable() {
+            // The pause between attempts must not end at once, as `closing` would have it.
+            let unhurried = Stopper::new();
+            let outcome = self
+                .committer
+                .commit_owned(self.commit_attempts(), &unhurried.signal());
+            self.committer.report(outcome);
+        }
+        for info in self.ownership.current().infos() {
+            info.revoke();
+        }
+        self.committer.withdraw();
+        self.zk.close();
+        self.state.set(ConnectorState::ShutDown);
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.closing.signal().is_stopped() {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    fn commit_attempts(&self) -> u32 {
+        self.config.offsets_commit_max_retries().saturating_add(1)
+    }
+
+    /// Gives a short outage of ZooKeeper the time to end; otherwise ends every call to it.
+    fn await_zookeeper(&self) {
+        let deadline = Instant::now() + SHUTDOWN_GRACE;
+        let never = Stopper::new();
+        while !self.zk.is_connected() {
+            if Instant::now() >= deadline {
+                let reason = String::from("zookeeper is out of reach, nodes go with the session");
+                self.sender.send(Event::ShutdownIncomplete { reason });
+                return self.zk.cancel();
+            }
+            never.signal().pause(Duration::from_millis(20));
+        }
+    }
+
+    /// Each stream has its own queue, and an equal share of `queued.max.bytes`.
+    fn make_queues(&self, topics: &[(String, usize)]) -> StreamQueues {
+        let streams: usize = topics.iter().map(|(_, streams)| streams).sum();
+        let total = usize::try_from(self.config.queued_max_bytes()).unwrap_or(usize::MAX);
+        let share = total.checked_div(streams).unwrap_or(total);
+        topics
+            .iter()
+            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)))
+            .map(|key| {
+                (
+                    key,
+                    ChunkQueue::new(self.config.queued_max_message_chunks(), share),
+                )
+            })
+            .collect()
+    }
+
+    fn make_streams(&self, queues: &StreamQueues) -> HashMap<String, Vec<MessageStream>> {
+        let context = StreamContext {
+            config: Arc::clone(&self.config),
+            ownership: Arc::clone(&self.ownership),
+            stats: Arc::clone(&self.stats),
+            events: self.sender.clone(),
+        };
+        let mut keys: Vec<&(String, usize)> = queues.keys().collect();
+        keys.sort();
+        let mut streams: HashMap<String, Vec<MessageStream>> = HashMap::new();
+        for key in keys {
+            if let Some(queue) = queues.get(key) {
+                let stream = MessageStream::new(Arc::clone(queue), context.clone());
+                streams.entry(key.0.clone()).or_default().push(stream);
+            }
+        }
+        streams
+    }
+
+    fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
+        let stop = self.closing.signal();
+        let zk = self.zk.observing(&stop);
+        Member {
+            id: self.member_id.clone(),
+            config: Arc::clone(&self.config),
+            topic_count,
+            queues,
+            brokers: BrokerRegistry::new(Arc::clone(&zk)),
+            topics: TopicRegistry::new(Arc::clone(&zk)),
+            group: GroupRegistry::new(Arc::clone(&zk), self.config.group_id()),
+            zk,
+            assignor: Box::new(RangeAssignor),
+            fetchers: Arc::clone(&self.fetchers),
+            committer: Arc::clone(&self.committer),
+            ownership: Arc::clone(&self.ownership),
+            events: self.sender.clone(),
+            stop,
+            claimed: Default::default(),
+            generation: 0,
+        }
+    }
+
+    /// Commits once per interval, counted from the end of the commit before, so that a stall is not
+    /// followed by a burst (D80). What fails is tried again with the next one.
+    fn start_auto_commit(&self) -> Result<Option<ShutdownableThread>, Error> {
+        if !self.config.auto_commit_enable() {
+            return Ok(None);
+        }
+        let interval = self.config.auto_commit_interval();
+        let committer = Arc::clone(&self.committer);
+        let stop = self.closing.signal();
+        let body = move |_| {
+            while stop.pause(interval) {
+                committer.report(committer.commit_owned(1, &stop));
+            }
+        };
+        ShutdownableThread::start("auto-commit", body).map(Some)
+    }
+}
+
+impl Drop for ConsumerConnector {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+fn fetch_context(
+    config: &Arc<ConsumerConfig>,
+    zk: &Arc<ZkClient>,
+    stats: &Arc<Stats>,
+    events: &EventSender,
+) -> FetchContext {
+    let directory = ZooKeeperDirectory::new(Arc::clone(zk), events.clone());
+    let metadata = ClusterMetadata::new(
+        Arc::new(directory),
+        ClusterMetadataOptions {
+            client_id: config.client_id().to_owned(),
+            socket_timeout: config.socket_timeout(),
+            backoff: config.refresh_leader_backoff(),
+            max_age: config.metadata_max_age(),
+        },
+    );
+    let idle_bytes = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
+    FetchContext {
+        config: Arc::clone(config),
+        pool: BufferPool::new(idle_bytes),
+        stats: Arc::clone(stats),
+        events: events.clone(),
+        metadata: Arc::new(metadata),
+        leaderless: LeaderlessPartitions::new(),
+    }
+}
