@@ -39,7 +39,7 @@ kafka() {
     local version=$1 package=$2 folder=$3 target=$components/kafka-$1
     shift 3
     if ! verified "$target" "$@"; then
-        command -v npm >/dev/null || debian_package "" npm
+        command -v npm >/dev/null || debian_package "" npm ca-certificates
         unpack "$package" "$folder" "$target"
         verified "$target" "$@" || fail "the jars of $package are not those of Kafka $version"
     fi

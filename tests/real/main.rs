@@ -11,4 +11,5 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod readme;
 mod support_itself;
