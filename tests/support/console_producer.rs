@@ -16,7 +16,8 @@ pub struct ConsoleProducer;
 impl ConsoleProducer {
     /// Appends a message per line, without keys, spread over the partitions.
     ///
-    /// `compression` is `none`, `gzip`, `snappy` or `lz4`. The messages have the format of the producer's version.
+    /// `compression` is `none`, `gzip`, `snappy` or `lz4`. The messages have the format of the
+    /// producer's version.
     pub fn produce(
         version: KafkaVersion,
         broker_list: &str,

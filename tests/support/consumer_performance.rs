@@ -14,9 +14,11 @@ const DAY: u64 = 24 * 60 * 60 * 1000;
 pub struct ConsumerPerformanceOptions {
     pub threads: usize,
     pub fetch_threads: usize,
-    /// Per thread; the tool ends when a thread has read so many, or got none for `consumer.timeout.ms`.
+    /// Per thread; the tool ends when a thread has read so many, or got none for
+    /// `consumer.timeout.ms`.
     pub messages: u64,
-    /// A row every so many messages of a thread. Below what takes a millisecond the tool divides by zero and hangs.
+    /// A row every so many messages of a thread. Below what takes a millisecond the tool divides by
+    /// zero and hangs.
     pub reporting_interval: u64,
     pub fetch_size: usize,
     pub heap: String,
@@ -80,7 +82,8 @@ impl ConsumerPerformance {
         .full_speed()
         .run(folder.path(), LIMIT);
         let mut rows = output.lines().filter_map(parse_row).collect::<Vec<_>>();
-        // A thread that has run into its time-out prints another row then, which tells nothing of its speed.
+        // A thread that has run into its time-out prints another row then, which tells nothing of
+        // its speed.
         rows.retain(|row| row.messages > 0 && row.messages % options.reporting_interval == 0);
         let mut seen = HashSet::new();
         rows.retain(|row| seen.insert((row.thread, row.messages)));
@@ -96,8 +99,8 @@ impl ConsumerPerformance {
         self.last_rows().map(|row| row.messages).sum()
     }
 
-    /// Time between the first row and the last: leaves out the start of the JVM, the joining of the group and the
-    /// time-out at the end.
+    /// Time between the first row and the last: leaves out the start of the JVM, the joining of the
+    /// group and the time-out at the end.
     pub fn elapsed(&self) -> Duration {
         let start = self.rows[0].time;
         let last = self.rows.iter().map(|row| since(start, row.time)).max();
@@ -111,7 +114,8 @@ impl ConsumerPerformance {
             / self.elapsed().as_secs_f64()
     }
 
-    /// Units of 2^20 bytes of values per second of all threads together between the first row and the last.
+    /// Units of 2^20 bytes of values per second of all threads together between the first row and
+    /// the last.
     pub fn megabytes_per_second(&self) -> f64 {
         let read = self.last_rows().map(|row| row.megabytes).sum::<f64>() - self.rows[0].megabytes;
         read / self.elapsed().as_secs_f64()
@@ -133,8 +137,8 @@ fn since(start: u64, end: u64) -> u64 {
     (end + DAY - start) % DAY
 }
 
-/// `time, thread, [fetch size,] MB, MB/s, messages, messages/s`; only 0.8.2.2 has the fetch size, though its header
-/// lacks a column. `None` for any other line.
+/// `time, thread, [fetch size,] MB, MB/s, messages, messages/s`; only 0.8.2.2 has the fetch size,
+/// though its header lacks a column. `None` for any other line.
 fn parse_row(line: &str) -> Option<PerformanceRow> {
     let columns = line.split(", ").collect::<Vec<_>>();
     let (time, thread, rest) = match columns.as_slice() {

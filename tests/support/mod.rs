@@ -10,13 +10,13 @@
 //!   ZooKeeperShell: a hand-written ZooKeeper client to look at znodes and to inject foreign ones
 //! ```
 //!
-//! Knows nothing of the crate: only std, tempfile and serde_json, so that every test binary, the benchmark and the
-//! crate's own unit tests can include it.
-//! Every process dies with its owner, whether that is dropped, panics or is killed.
-//! Every wait has a deadline and panics with what it waited for.
+//! Knows nothing of the crate: only std, tempfile and serde_json, so that every test binary, the
+//! benchmark and the crate's own unit tests can include it. Every process dies with its owner,
+//! whether that is dropped, panics or is killed. Every wait has a deadline and panics with what it
+//! waited for.
 
-// Support code of tests, compiled outside of `cfg(test)` in some of its places: failing loudly is its way to report,
-// and no includer uses all of it.
+// Support code of tests, compiled outside of `cfg(test)` in some of its places: failing loudly is
+// its way to report, and no includer uses all of it.
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports)]
 #![allow(
     clippy::expect_used,

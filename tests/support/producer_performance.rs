@@ -7,11 +7,13 @@ use super::process::JavaCommand;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The new producer's `ProducerPerformance` of 0.8.2.2, run to its end; later brokers understand it as well.
+/// The new producer's `ProducerPerformance` of 0.8.2.2, run to its end; later brokers understand it
+/// as well.
 pub struct ProducerPerformance;
 
 impl ProducerPerformance {
-    /// Appends `count` messages of `size` bytes, all of them the byte 1, without keys, in turn to each partition.
+    /// Appends `count` messages of `size` bytes, all of them the byte 1, without keys, in turn to
+    /// each partition.
     ///
     /// `compression` is `none`, `gzip`, `snappy` or `lz4`. Returns what the tool printed.
     pub fn fill(
