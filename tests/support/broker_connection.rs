@@ -1,4 +1,5 @@
-//! Just enough of Kafka's protocol to fill a partition and to ask a broker what it knows, without starting a JVM.
+//! Just enough of Kafka's protocol to fill a partition and to ask a broker what it knows, without
+//! starting a JVM.
 
 use std::io;
 use std::io::Read;
@@ -22,7 +23,8 @@ impl BrokerConnection {
         Ok(Self { socket })
     }
 
-    /// Partitions of a topic with their leaders, sorted; an error if the broker sees any trouble with the topic.
+    /// Partitions of a topic with their leaders, sorted; an error if the broker sees any trouble
+    /// with the topic.
     pub fn leaders(&mut self, topic: &str) -> io::Result<Vec<(i32, i32)>> {
         let mut body = 1_i32.to_be_bytes().to_vec();
         put_string(&mut body, topic);
@@ -52,8 +54,8 @@ impl BrokerConnection {
         Ok(leaders)
     }
 
-    /// Appends uncompressed messages `(key, value)` to a partition that this broker leads; returns the first offset.
-    /// Answered when all replicas in sync have them.
+    /// Appends uncompressed messages `(key, value)` to a partition that this broker leads; returns
+    /// the first offset. Answered when all replicas in sync have them.
     pub fn produce(
         &mut self,
         topic: &str,
@@ -108,7 +110,8 @@ impl BrokerConnection {
     }
 }
 
-/// One entry of a message set: message format 0, no compression. The offset is for the broker to fill in.
+/// One entry of a message set: message format 0, no compression. The offset is for the broker to
+/// fill in.
 fn put_message(set: &mut Vec<u8>, key: Option<&[u8]>, value: &[u8]) {
     let mut rest = vec![0, 0];
     put_bytes(&mut rest, key);

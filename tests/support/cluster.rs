@@ -111,7 +111,8 @@ impl RealCluster {
         ZooKeeperShell::connect(&self.connect_string())
     }
 
-    /// Creates a topic and waits until it can be used. Replicas go round robin: partition p is led by broker p mod n.
+    /// Creates a topic and waits until it can be used. Replicas go round robin: partition p is led
+    /// by broker p mod n.
     pub fn create_topic(&self, topic: &str, partitions: i32, replication: i32) {
         self.create_topic_with(topic, partitions, replication, &[]);
     }

@@ -23,7 +23,8 @@ impl Components {
         Self::folder("kafka-0.8.2.2", "zookeeper-3.4.6.jar")
     }
 
-    /// Class path of the ZooKeeper that Debian ships (3.8): its manifest names all it needs but a logger.
+    /// Class path of the ZooKeeper that Debian ships (3.8): its manifest names all it needs but a
+    /// logger.
     pub fn zookeeper_debian() -> String {
         let jars = ["zookeeper.jar", "slf4j-log4j12.jar", "log4j-1.2.jar"];
         let paths = jars.map(|jar| format!("/usr/share/java/{jar}"));

@@ -117,7 +117,8 @@ impl Kafka {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// SIGKILL. Its registration stays until its session has expired; data and port until it is dropped.
+    /// SIGKILL. Its registration stays until its session has expired; data and port until it is
+    /// dropped.
     pub fn kill(&mut self) {
         self.process.kill();
     }

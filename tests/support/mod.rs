@@ -5,18 +5,18 @@
 //!        |                         v
 //!        +---------> ZooKeeper --> JavaProcess ---> Components (jars unpacked by tests/setup.sh)
 //!                                  ^
-//!   ConsoleConsumer, producers, tools
+//!   ConsoleConsumer, ConsoleProducer, ConsumerOffsetChecker, ConsumerPerformance, ProducerPerformance
 //!
 //!   ZooKeeperShell: a hand-written ZooKeeper client to look at znodes and to inject foreign ones
 //! ```
 //!
-//! Knows nothing of the crate: only std, tempfile and serde_json, so that every test binary, the benchmark and the
-//! crate's own unit tests can include it.
-//! Every process dies with its owner, whether that is dropped, panics or is killed.
-//! Every wait has a deadline and panics with what it waited for.
+//! Knows nothing of the crate: only std, tempfile and serde_json, so that every test binary, the
+//! benchmark and the crate's own unit tests can include it. Every process dies with its owner,
+//! whether that is dropped, panics or is killed. Every wait has a deadline and panics with what it
+//! waited for.
 
-// Support code of tests, compiled outside of `cfg(test)` in some of its places: failing loudly is its way to report,
-// and no includer uses all of it.
+// Support code of tests, compiled outside of `cfg(test)` in some of its places: failing loudly is
+// its way to report, and no includer uses all of it.
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports)]
 #![allow(
     clippy::expect_used,
@@ -28,9 +28,14 @@
 mod broker_connection;
 mod cluster;
 mod components;
+mod console_consumer;
+mod console_producer;
+mod consumer_offset_checker;
+mod consumer_performance;
 mod kafka;
 mod port;
 mod process;
+mod producer_performance;
 mod wait;
 mod zookeeper;
 mod zookeeper_shell;
@@ -39,11 +44,20 @@ pub use broker_connection::BrokerConnection;
 pub use cluster::PartitionState;
 pub use cluster::RealCluster;
 pub use components::Components;
+pub use console_consumer::ConsoleConsumer;
+pub use console_consumer::ConsoleConsumerOptions;
+pub use console_producer::ConsoleProducer;
+pub use consumer_offset_checker::ConsumerOffsetChecker;
+pub use consumer_offset_checker::OffsetLine;
+pub use consumer_performance::ConsumerPerformance;
+pub use consumer_performance::ConsumerPerformanceOptions;
+pub use consumer_performance::PerformanceRow;
 pub use kafka::Kafka;
 pub use kafka::KafkaVersion;
 pub use port::free_port;
 pub use process::JavaCommand;
 pub use process::JavaProcess;
+pub use producer_performance::ProducerPerformance;
 pub use wait::wait_for;
 pub use wait::wait_until;
 pub use zookeeper::ZooKeeper;

@@ -10,8 +10,8 @@ const COUNT: u32 = 20_000;
 
 /// A port nobody listens on and that this process has not handed out before.
 ///
-/// Below the range the kernel takes ports of outgoing connections from, so it is still free when a killed server
-/// comes back to it.
+/// Below the range the kernel takes ports of outgoing connections from, so it is still free when a
+/// killed server comes back to it.
 pub fn free_port() -> u16 {
     static HANDED_OUT: AtomicU32 = AtomicU32::new(0);
     // Test processes that run side by side start at different places.

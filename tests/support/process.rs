@@ -16,8 +16,9 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Turns into java (same process id) after leaving a watchdog behind that reads the pipe from the owner.
-/// A line on the pipe dismisses the watchdog; its end without a line means that the owner died, and so must java.
+/// Turns into java (same process id) after leaving a watchdog behind that reads the pipe from the
+/// owner. A line on the pipe dismisses the watchdog; its end without a line means that the owner
+/// died, and so must java.
 const LAUNCHER: &str = r#"
 input=$1
 shift
@@ -285,7 +286,8 @@ impl JavaProcess {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The id cannot have passed to another process: it is kept until the child has been waited for.
+    /// The id cannot have passed to another process: it is kept until the child has been waited
+    /// for.
     fn signal(&mut self, signal: &str) {
         assert!(
             self.is_running(),

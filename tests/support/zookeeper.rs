@@ -29,7 +29,8 @@ pub enum ZooKeeperVersion {
     Debian,
 }
 
-/// A standalone server on a loopback port; grants session timeouts from 1 to 60 s, in steps of half a second.
+/// A standalone server on a loopback port; grants session timeouts from 1 to 60 s, in steps of half
+/// a second.
 pub struct ZooKeeper {
     version: ZooKeeperVersion,
     port: u16,

@@ -1,4 +1,5 @@
-//! A ZooKeeper client of its own, so that tests can look at what the crate wrote and act as somebody else.
+//! A ZooKeeper client of its own, so that tests can look at what the crate wrote and act as
+//! somebody else.
 
 use std::io;
 use std::io::Read;
@@ -6,7 +7,9 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::Weak;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
@@ -24,10 +27,11 @@ const ANY_VERSION: i32 = -1;
 const ALL_PERMISSIONS: i32 = 31;
 const EPHEMERAL: i32 = 1;
 
-/// A session. A thread keeps it alive; dropping it closes it, so its ephemeral nodes vanish at once.
+/// A session. A thread keeps it alive; dropping it closes it, so its ephemeral nodes vanish at
+/// once.
 ///
-/// Errors of the server arrive as [`io::Error`]: a missing node as [`io::ErrorKind::NotFound`], one that exists
-/// already as [`io::ErrorKind::AlreadyExists`].
+/// Errors of the server arrive as [`io::Error`]: a missing node as [`io::ErrorKind::NotFound`], one
+/// that exists already as [`io::ErrorKind::AlreadyExists`].
 pub struct ZooKeeperShell {
     /// Shared with the thread that pings; `None` once closed or abandoned.
     connection: Arc<Mutex<Option<Connection>>>,
@@ -35,6 +39,8 @@ pub struct ZooKeeperShell {
     session_id: i64,
     password: Vec<u8>,
     timeout: Duration,
+    /// Its end ends the thread that pings.
+    _alive: Sender<()>,
 }
 
 /// What [`ZooKeeperShell::stat`] tells of a node.
@@ -57,18 +63,20 @@ impl ZooKeeperShell {
         Self::try_connect(connect_string, Duration::from_secs(30)).expect("connect to ZooKeeper")
     }
 
-    /// Opens a session with another timeout; [`timeout`](Self::timeout) tells what the server granted.
+    /// Opens a session with another timeout; [`timeout`](Self::timeout) tells what the server
+    /// granted.
     pub fn try_connect(connect_string: &str, timeout: Duration) -> io::Result<Self> {
         Self::open(connect_string, timeout, 0, &[0; 16])
     }
 
-    /// Ends the session of somebody else, as if it had expired.
-    pub fn expire(connect_string: &str, session_id: i64, password: &[u8]) -> io::Result<()> {
+    /// Ends the session of somebody else, as if it had expired: that of the owner of an ephemeral
+    /// node, say.
+    pub fn expire(connect_string: &str, session_id: i64) -> io::Result<()> {
         Self::open(
             connect_string,
             Duration::from_secs(30),
             session_id,
-            password,
+            &password_of(session_id),
         )
         .map(drop)
     }
@@ -86,13 +94,14 @@ impl ZooKeeperShell {
         let mut connection = Connection::open(address)?;
         let granted = connection.open_session(timeout, session_id, password)?;
         let connection = Arc::new(Mutex::new(Some(connection)));
-        keep_alive(Arc::downgrade(&connection), granted.timeout / 4);
+        let alive = keep_alive(Arc::clone(&connection), granted.timeout / 4);
         Ok(Self {
             connection,
             chroot: if chroot == "/" { String::new() } else { chroot },
             session_id: granted.session_id,
             password: granted.password,
             timeout: granted.timeout,
+            _alive: alive,
         })
     }
 
@@ -184,7 +193,8 @@ impl ZooKeeperShell {
         Ok(names)
     }
 
-    /// Drops the connection but not the session: it expires after its timeout, as that of a member that crashed.
+    /// Drops the connection but not the session: it expires after its timeout, as that of a member
+    /// that crashed.
     pub fn abandon(self) {
         self.take_connection();
     }
@@ -224,27 +234,46 @@ impl ZooKeeperShell {
 impl Drop for ZooKeeperShell {
     fn drop(&mut self) {
         if let Some(mut connection) = self.take_connection() {
-            // Fails if the server is gone or has expired the session: nothing is left to be closed then.
+            // Fails if the server is gone or has expired the session: nothing is left to be closed
+            // then.
             let _ = connection.call(CLOSE_SESSION, &[]);
         }
     }
 }
 
-/// Pings until the shell is gone.
-fn keep_alive(connection: Weak<Mutex<Option<Connection>>>, pause: Duration) {
+/// Pings until what it returns is dropped.
+fn keep_alive(connection: Arc<Mutex<Option<Connection>>>, pause: Duration) -> Sender<()> {
+    let (alive, end) = mpsc::channel();
     thread::spawn(move || {
-        loop {
-            thread::sleep(pause);
-            let Some(shared) = connection.upgrade() else {
+        while end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let Ok(mut guard) = connection.lock() else {
                 return;
             };
-            let Ok(mut guard) = shared.lock() else { return };
             let Some(open) = guard.as_mut() else { return };
             if open.exchange(PING_XID, PING, &[]).is_err() {
                 return;
             }
         }
     });
+    alive
+}
+
+/// The password that a ZooKeeper server gives to a session: it depends on nothing but the id.
+///
+/// Servers draw it from `java.util.Random`, seeded with the id and a constant that all of them
+/// share.
+fn password_of(session_id: i64) -> Vec<u8> {
+    const SHARED: u64 = 0xb341_5c00;
+    const MULTIPLIER: u64 = 0x5_deec_e66d;
+    const MASK: u64 = (1 << 48) - 1;
+    let mut state = (session_id.cast_unsigned() ^ SHARED ^ MULTIPLIER) & MASK;
+    let mut password = Vec::new();
+    for _ in 0..4 {
+        state = state.wrapping_mul(MULTIPLIER).wrapping_add(0xb) & MASK;
+        // Bits 16 to 47, the lowest byte first.
+        password.extend_from_slice(&state.to_le_bytes()[2..6]);
+    }
+    password
 }
 
 struct Connection {

@@ -1,0 +1,169 @@
+//! How fast the JVM's consumer is.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::kafka::KafkaVersion;
+use super::process::JavaCommand;
+
+const LIMIT: Duration = Duration::from_secs(600);
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct ConsumerPerformanceOptions {
+    pub threads: usize,
+    pub fetch_threads: usize,
+    /// Per thread; the tool ends when a thread has read so many, or got none for
+    /// `consumer.timeout.ms`.
+    pub messages: u64,
+    /// A row every so many messages of a thread. Below what takes a millisecond the tool divides by
+    /// zero and hangs.
+    pub reporting_interval: u64,
+    pub fetch_size: usize,
+    pub heap: String,
+}
+
+/// A row of `--show-detailed-stats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PerformanceRow {
+    /// Milliseconds since midnight.
+    pub time: u64,
+    pub thread: usize,
+    /// Consumed by this thread so far, in units of 2^20 bytes of values.
+    pub megabytes: f64,
+    /// Consumed by this thread so far.
+    pub messages: u64,
+}
+
+/// The outcome of `kafka.tools.ConsumerPerformance`.
+#[derive(Clone, Debug)]
+pub struct ConsumerPerformance {
+    /// One for each full reporting interval of each thread, in the order of their printing.
+    pub rows: Vec<PerformanceRow>,
+}
+
+impl ConsumerPerformance {
+    /// Reads a topic from its smallest offsets with a group of its own.
+    pub fn run(
+        version: KafkaVersion,
+        zookeeper: &str,
+        topic: &str,
+        options: &ConsumerPerformanceOptions,
+    ) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("kzc-consumer-performance-")
+            .tempdir()
+            .expect("temporary folder");
+        let output = JavaCommand::new(
+            "consumer-performance",
+            &version.class_path(),
+            "kafka.tools.ConsumerPerformance",
+        )
+        .arguments([
+            "--zookeeper",
+            zookeeper,
+            "--topic",
+            topic,
+            "--show-detailed-stats",
+            "--hide-header",
+        ])
+        .arguments(["--date-format", "HH:mm:ss:SSS"])
+        .arguments(["--threads", &options.threads.to_string()])
+        .arguments(["--num-fetch-threads", &options.fetch_threads.to_string()])
+        .arguments(["--messages", &options.messages.to_string()])
+        .arguments([
+            "--reporting-interval",
+            &options.reporting_interval.to_string(),
+        ])
+        .arguments(["--fetch-size", &options.fetch_size.to_string()])
+        .heap(&options.heap)
+        .log_level("WARN")
+        .full_speed()
+        .run(folder.path(), LIMIT);
+        let mut rows = output.lines().filter_map(parse_row).collect::<Vec<_>>();
+        // A thread that has run into its time-out prints another row then, which tells nothing of
+        // its speed.
+        rows.retain(|row| row.messages > 0 && row.messages % options.reporting_interval == 0);
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert((row.thread, row.messages)));
+        assert!(
+            !rows.is_empty(),
+            "no row among what ConsumerPerformance printed: {output}"
+        );
+        Self { rows }
+    }
+
+    /// Messages of all threads, each counted in full reporting intervals.
+    pub fn messages(&self) -> u64 {
+        self.last_rows().map(|row| row.messages).sum()
+    }
+
+    /// Time between the first row and the last: leaves out the start of the JVM, the joining of the
+    /// group and the time-out at the end.
+    pub fn elapsed(&self) -> Duration {
+        let start = self.rows[0].time;
+        let last = self.rows.iter().map(|row| since(start, row.time)).max();
+        Duration::from_millis(last.unwrap_or(0))
+    }
+
+    /// Messages per second of all threads together between the first row and the last.
+    pub fn messages_per_second(&self) -> f64 {
+        let read = self.messages() - self.rows[0].messages;
+        f64::from(u32::try_from(read).expect("fewer than 2^32 messages"))
+            / self.elapsed().as_secs_f64()
+    }
+
+    /// Units of 2^20 bytes of values per second of all threads together between the first row and
+    /// the last.
+    pub fn megabytes_per_second(&self) -> f64 {
+        let read = self.last_rows().map(|row| row.megabytes).sum::<f64>() - self.rows[0].megabytes;
+        read / self.elapsed().as_secs_f64()
+    }
+
+    /// The last row of each thread.
+    fn last_rows(&self) -> impl Iterator<Item = &PerformanceRow> {
+        self.rows.iter().enumerate().filter_map(|(index, row)| {
+            let is_last = self.rows[index + 1..]
+                .iter()
+                .all(|later| later.thread != row.thread);
+            is_last.then_some(row)
+        })
+    }
+}
+
+/// Milliseconds from one time of day to a later one, perhaps of the next day.
+fn since(start: u64, end: u64) -> u64 {
+    (end + DAY - start) % DAY
+}
+
+/// `time, thread, [fetch size,] MB, MB/s, messages, messages/s`; only 0.8.2.2 has the fetch size,
+/// though its header lacks a column. `None` for any other line.
+fn parse_row(line: &str) -> Option<PerformanceRow> {
+    let columns = line.split(", ").collect::<Vec<_>>();
+    let (time, thread, rest) = match columns.as_slice() {
+        [time, thread, _fetch_size, rest @ ..] if rest.len() == 4 => (time, thread, rest),
+        [time, thread, rest @ ..] if rest.len() == 4 => (time, thread, rest),
+        _ => return None,
+    };
+    Some(PerformanceRow {
+        time: time_of_day(time)?,
+        thread: thread.parse().ok()?,
+        megabytes: rest[0].parse().ok()?,
+        messages: rest[2].parse().ok()?,
+    })
+}
+
+/// `HH:mm:ss:SSS` in milliseconds.
+fn time_of_day(text: &str) -> Option<u64> {
+    let parts = text
+        .split(':')
+        .map(|part| part.parse::<u64>().ok())
+        .collect::<Option<Vec<_>>>()?;
+    match parts.as_slice() {
+        [hours, minutes, seconds, millis] => {
+            Some(((hours * 60 + minutes) * 60 + seconds) * 1000 + millis)
+        }
+        _ => None,
+    }
+}
