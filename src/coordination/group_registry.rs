@@ -4,9 +4,6 @@ mod offsets;
 mod ownership;
 mod paths;
 
-#[cfg(all(test, feature = "real-brokers"))]
-mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
