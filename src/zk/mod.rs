@@ -42,3 +42,6 @@ pub(crate) use client::Znode;
 pub(crate) use error::ZkError;
 pub(crate) use event::SessionEvent;
 pub(crate) use event::ZkEvent;
+
+#[cfg(all(test, feature = "real-brokers"))]
+mod tests;
