@@ -36,6 +36,8 @@ pub(crate) use chunk_queue::Taken;
 pub(crate) use fetcher_manager::FetcherManager;
 pub(crate) use fetcher_thread::FetchContext;
 pub(crate) use leaderless_partitions::LeaderlessPartitions;
+#[cfg(test)]
+pub(crate) use partition_topic_info::FetchPosition;
 pub(crate) use partition_topic_info::PartitionTopicInfo;
 pub(crate) use partition_topic_info::StoppedAt;
 pub(crate) use partition_topic_info::Verdict;
