@@ -25,6 +25,9 @@ mod fetcher_thread;
 mod leader_finder;
 mod leaderless_partitions;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use buffer_pool::BufferPool;
 pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use chunk_queue::BadEntry;
