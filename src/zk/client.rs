@@ -76,7 +76,7 @@ pub(crate) enum CreateOutcome {
 /// the client is cancelled. Short disconnects only delay them. A write fails with
 /// [`ZkError::SessionExpired`] when the session in which it was asked for ends.
 pub(crate) struct ZkClient {
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
     /// `None` once closed.
     thread: Mutex<Option<ShutdownableThread>>,
 }

@@ -262,6 +262,9 @@ impl Supervisor {
     /// Sets the watches of the session on the link, then lets calls use it.
     fn adopt(&self, owned: &OwnedLink) {
         let link = Arc::clone(&owned.link);
+        // A fresh link does not tell the server how far the session had read before. What follows
+        // on this link must not be older; nobody needs to wait for the answer.
+        drop(link.client.sync("/"));
         self.session.watches.attach(link.generation);
         self.session.executor.spawn(restore(link)).detach();
         self.session.publish(owned);
