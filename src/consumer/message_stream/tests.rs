@@ -39,7 +39,7 @@ impl Bench {
         }
         let queue = ChunkQueue::new(10, 1_000_000);
         let partition = TopicPartition::new("orders", 0);
-        let info = PartitionTopicInfo::new(partition.clone(), Arc::clone(&queue), Some(fetched), 1);
+        let info = PartitionTopicInfo::new(partition.clone(), Arc::clone(&queue), Some(fetched));
         let ownership = Arc::new(Ownership::default());
         let owned = OwnedPartition {
             info: Arc::clone(&info),
