@@ -157,9 +157,9 @@ impl<'a> FetchAnswers<'a> {
             (None, SetEnd::Whole | SetEnd::Filler) => {
                 asked.info.note_high_watermark(high_watermark);
             }
-            (None, SetEnd::Cut { needed }) => {
+            (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
-                self.stop(&asked, BadEntry::TooLarge { needed });
+                self.stop(&asked, offset, BadEntry::TooLarge { needed });
             }
             (None, SetEnd::TooShort { size, .. }) => self.corrupt(asked, size),
         }
@@ -194,12 +194,15 @@ impl<'a> FetchAnswers<'a> {
         let reason = format!("it claims a size of {size}, the least is 14");
         match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
             Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),
-            Verdict::Confirmed => self.stop(&asked, BadEntry::Corrupt { reason }),
+            Verdict::Confirmed => self.stop(&asked, None, BadEntry::Corrupt { reason }),
         }
     }
 
-    fn stop(&self, asked: &Asked, entry: BadEntry) {
-        let resume = asked.offset.saturating_add(1);
+    /// `last` is the offset of the entry itself, where that is known: of a compressed one all messages are
+    /// to be passed at once.
+    fn stop(&self, asked: &Asked, last: Option<i64>, entry: BadEntry) {
+        let last = last.map_or(asked.offset, |last| last.max(asked.offset));
+        let resume = last.saturating_add(1);
         asked
             .info
             .enqueue_bad(asked.offset, resume, asked.epoch, entry);
