@@ -377,3 +377,6 @@ impl fmt::Debug for MessageStream {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

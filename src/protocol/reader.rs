@@ -102,12 +102,14 @@ impl<R: Read> Reader<R> {
 
     /// A string that must be there.
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
-        let left = self.remaining;
-        self.nullable_string(field)?.ok_or(DecodeError::Length {
-            field,
-            length: -1,
-            left,
-        })
+        match self.nullable_string(field)? {
+            Some(text) => Ok(text),
+            None => Err(DecodeError::Length {
+                field,
+                length: -1,
+                left: self.remaining,
+            }),
+        }
     }
 
     /// A string, or null.
