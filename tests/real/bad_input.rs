@@ -51,7 +51,7 @@ fn a_wrong_zookeeper_address_is_an_error_that_names_it_and_comes_in_time() {
         assert!(error.chain().contains(address), "{}", error.chain());
         assert!(took < Duration::from_secs(5), "{address}: {took:?}");
     }
-    for malformed in ["", "127.0.0.1:99999", "127.0.0.1:x", "h:1/a//b"] {
+    for malformed in ["", "127.0.0.1:99999", "127.0.0.1:x"] {
         let error = refused(config(malformed, "g"));
         assert!(error.chain().contains(malformed), "{}", error.chain());
         assert!(
