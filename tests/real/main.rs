@@ -12,6 +12,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bad_input;
+mod bad_messages;
 mod consuming;
+mod hostile_brokers;
+mod positions;
 mod readme;
+mod stalled_streams;
 mod support_itself;
+mod topics;
+mod topics_support;

@@ -25,6 +25,8 @@ pub(crate) enum SetEnd {
     Whole,
     /// In a piece of an entry, which is no trouble if there are whole entries before it.
     Cut {
+        /// Its offset, of a wrapper that of the last message in it, where the piece is long enough to tell.
+        offset: Option<i64>,
         /// Size of the whole entry, framing included, where the piece is long enough to tell. The peer's word only.
         needed: Option<usize>,
     },
@@ -115,10 +117,14 @@ impl<'a> OuterEntries<'a> {
         match framing(self.rest) {
             _ if self.rest.is_empty() => SetEnd::Whole,
             None if self.rest.starts_with(&FILLER) => SetEnd::Filler,
-            None => SetEnd::Cut { needed: None },
+            None => SetEnd::Cut {
+                offset: None,
+                needed: None,
+            },
             Some((offset, size, _)) if size < LEAST_SIZE => SetEnd::TooShort { offset, size },
             Some((-1, ..)) => SetEnd::Filler,
-            Some((_, size, _)) => SetEnd::Cut {
+            Some((offset, size, _)) => SetEnd::Cut {
+                offset: Some(offset),
                 needed: usize::try_from(size)
                     .ok()
                     .map(|size| size.saturating_add(FRAMING)),
