@@ -12,5 +12,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod kzc;
 mod readme;
 mod support_itself;
