@@ -104,7 +104,8 @@ fn consumer_timeout(from: &mut PropertyReader) -> Result<Option<Duration>, Error
 
 fn queued_max_bytes(from: &mut PropertyReader, message_max: i32) -> Result<i64, Error> {
     let key = "queued.max.bytes";
-    let bytes = from.long(key, 67_108_864)?;
+    // A file written for Kafka, with larger messages, is not refused for a key it cannot know.
+    let bytes = from.long(key, i64::from(message_max).max(67_108_864))?;
     if bytes < i64::from(message_max) {
         let reason =
             format!("{bytes} is less than fetch.message.max.bytes, which is {message_max}");

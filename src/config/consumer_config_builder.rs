@@ -278,8 +278,8 @@ impl ConsumerConfigBuilder {
     /// `queued.max.bytes`: bound on the fetched and decompressed bytes that wait in the queues of
     /// one connector.
     ///
-    /// Default 67,108,864 bytes (64 MiB), at least `fetch.message.max.bytes`. The streams share it
-    /// evenly. Not a key of Kafka's.
+    /// Default 67,108,864 bytes (64 MiB), or `fetch.message.max.bytes` if that is more, which is the
+    /// least. The streams share it evenly. Not a key of Kafka's.
     pub fn queued_max_bytes(self, value: i64) -> Self {
         self.set("queued.max.bytes", value.to_string())
     }

@@ -1,6 +1,7 @@
 //! Who gets which partitions: what goes into the decision and what comes out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
 use crate::coordination::consumer_id::ConsumerThreadId;
@@ -45,10 +46,12 @@ impl AssignmentContext {
             })
             .collect();
         for (member, count) in members {
-            for (topic, thread) in count.threads(member) {
-                if let Some(context) = topics.get_mut(topic) {
-                    context.consumers.push(thread);
-                }
+            let member: Arc<str> = member.into();
+            for (topic, context) in &mut topics {
+                let thread = |n| ConsumerThreadId::new(Arc::clone(&member), n);
+                context
+                    .consumers
+                    .extend((0..count.streams(topic)).map(thread));
             }
         }
         for context in topics.values_mut() {

@@ -4,9 +4,6 @@ mod offsets;
 mod ownership;
 mod paths;
 
-#[cfg(all(test, feature = "real-brokers"))]
-mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -282,5 +279,37 @@ fn replace<T>(results: &mut [T], called_for: impl Fn(&T) -> bool, second: Vec<T>
     let places = results.iter_mut().filter(|result| called_for(result));
     for (place, result) in places.zip(second) {
         *place = result;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_a_second_attempt_take_the_places_of_those_that_called_for_it() {
+        let mut results = vec!["ok", "again", "ok", "again"];
+        redo(
+            &[1, 2, 3, 4],
+            &mut results,
+            |result| *result == "again",
+            |nodes| {
+                assert_eq!(nodes, [2, 4]);
+                vec!["second", "again"]
+            },
+        );
+        assert_eq!(results, ["ok", "second", "ok", "again"]);
+    }
+
+    #[test]
+    fn nothing_is_attempted_again_when_no_result_calls_for_it() {
+        let mut results = vec![1, 2];
+        redo(
+            &["a", "b"],
+            &mut results,
+            |result| *result > 2,
+            |_| unreachable!(),
+        );
+        assert_eq!(results, [1, 2]);
     }
 }

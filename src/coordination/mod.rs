@@ -31,6 +31,10 @@ mod topic_registry;
 
 mod lenient_json;
 
+#[cfg(test)]
+#[cfg(feature = "real-brokers")]
+mod tests;
+
 pub(crate) use assignment::Assignment;
 pub(crate) use assignment::AssignmentContext;
 pub(crate) use assignment::PartitionAssignor;

@@ -122,6 +122,14 @@ impl TopicCount {
         .to_string()
     }
 
+    /// How many streams are asked for of one topic.
+    pub(crate) fn streams(&self, topic: &str) -> usize {
+        match self {
+            Self::Static(topics) => topics.get(topic).copied().unwrap_or_default(),
+            Self::Wildcard { .. } => 0,
+        }
+    }
+
     /// The topics asked for by name, in order.
     pub(crate) fn topics(&self) -> impl Iterator<Item = &str> {
         self.counts().map(|(topic, _)| topic)

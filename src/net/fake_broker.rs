@@ -175,6 +175,10 @@ impl Drop for FakeBroker {
 }
 
 impl Received {
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     pub(crate) fn decode<Q: Request>(&self) -> Q {
         let mut body = Reader::new(&self.body);
         Q::decode(self.header.api_version, &mut body).unwrap()

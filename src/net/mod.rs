@@ -49,3 +49,6 @@ pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;
 pub use sync_producer::SyncProducer;
 pub use sync_producer::SyncProducerOptions;
+
+#[cfg(test)]
+mod tests;

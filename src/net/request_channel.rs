@@ -20,7 +20,6 @@ use crate::protocol::request_frame;
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Numbers requests, sends them, and decodes the answers; one at a time, each tried once.
-#[derive(Debug)]
 pub(super) struct RequestChannel {
     channel: BlockingChannel,
     client_id: String,

@@ -1,5 +1,6 @@
 //! Sends messages to one broker.
 
+use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,8 +41,8 @@ impl Default for SyncProducerOptions {
 ///
 /// Nothing is ever sent twice: after an error nobody knows whether the messages were appended, and
 /// only the caller can say whether duplicates do harm.
-#[derive(Debug)]
 pub struct SyncProducer {
+    address: BrokerAddress,
     socket_timeout: Duration,
     canceller: Canceller,
     /// Held during a whole request: one connection serves one request at a time.
@@ -63,8 +64,14 @@ impl SyncProducer {
             connect_timeout: options.socket_timeout,
             receive_buffer_bytes: 0,
         };
-        let channel = RequestChannel::new(address, channel, options.client_id, canceller.clone());
+        let channel = RequestChannel::new(
+            address.clone(),
+            channel,
+            options.client_id,
+            canceller.clone(),
+        );
         Ok(Self {
+            address,
             socket_timeout: options.socket_timeout,
             canceller,
             channel: Mutex::new(channel),
@@ -107,9 +114,20 @@ impl SyncProducer {
     }
 }
 
+impl fmt::Debug for SyncProducer {
+    /// Leaves out the frames, which hold what applications send.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncProducer")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::io::Write;
+    use std::net::TcpListener;
     use std::net::TcpStream;
     use std::thread;
     use std::time::Instant;
@@ -232,6 +250,52 @@ mod tests {
         let producer = producer_of(closed_port(), SHORT / 2);
         let error = producer.send(&request(RequiredAcks::All)).unwrap_err();
         assert!(error.to_string().contains("200 ms"), "{error}");
+    }
+
+    /// More than the socket's buffers take.
+    fn huge_request() -> ProduceRequest {
+        let mut request = request(RequiredAcks::Leader);
+        request.partitions[0].message_set = vec![0; 64 << 20].into();
+        request
+    }
+
+    /// A broker that never reads.
+    fn deaf() -> (TcpListener, BrokerAddress) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        (listener, BrokerAddress::new("127.0.0.1", port))
+    }
+
+    #[test]
+    fn a_broker_that_does_not_read_costs_one_timeout() {
+        let (_listener, address) = deaf();
+        let producer = producer_of(address, SHORT);
+        let began = Instant::now();
+        let error = producer.send(&huge_request()).unwrap_err();
+        assert!(
+            error
+                .chain()
+                .ends_with("while sending: request not taken in time"),
+            "{}",
+            error.chain()
+        );
+        assert!(began.elapsed() >= SHORT && began.elapsed() < LONG / 2);
+    }
+
+    #[test]
+    fn closing_ends_a_blocked_write() {
+        let (listener, address) = deaf();
+        let producer = producer_of(address, LONG);
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| producer.send(&huge_request()));
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 100]).unwrap();
+            let began = Instant::now();
+            producer.close();
+            let error = sending.join().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Closed), "{error:?}");
+            assert!(began.elapsed() < LONG / 2);
+        });
     }
 
     #[test]

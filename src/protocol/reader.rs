@@ -102,12 +102,14 @@ impl<R: Read> Reader<R> {
 
     /// A string that must be there.
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
-        let left = self.remaining;
-        self.nullable_string(field)?.ok_or(DecodeError::Length {
-            field,
-            length: -1,
-            left,
-        })
+        match self.nullable_string(field)? {
+            Some(text) => Ok(text),
+            None => Err(DecodeError::Length {
+                field,
+                length: -1,
+                left: self.remaining,
+            }),
+        }
     }
 
     /// A string, or null.
@@ -216,5 +218,128 @@ fn ended(field: &'static str) -> DecodeError {
     DecodeError::Io {
         field,
         source: io::Error::from(io::ErrorKind::UnexpectedEof),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A socket on which nothing more comes before its time-out.
+    struct Silent;
+
+    impl Read for Silent {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::from(io::ErrorKind::WouldBlock))
+        }
+    }
+
+    #[test]
+    fn an_array_that_lies_about_its_length_is_refused() {
+        let mut body = Reader::new(&[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1]);
+        let error = body
+            .array("offsets", |body| body.i64("offset"))
+            .unwrap_err();
+        let text = "offsets claims a length of 2147483647, the frame has 4 bytes left";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn an_array_of_more_elements_than_bytes_is_cut_where_the_bytes_end() {
+        let mut body = Reader::new(&[0, 0, 0, 2, 0, 0, 0, 1, 0, 0]);
+        let error = body.array("isr", |body| body.i32("replica")).unwrap_err();
+        let text = "replica needs 4 bytes, the frame has 2 left";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn a_null_array_and_null_bytes_are_empty() {
+        let mut body = Reader::new(&[0xff; 8]);
+        let isr = body.array("isr", |body| body.i32("replica"));
+        assert!(isr.unwrap().is_empty());
+        assert!(body.bytes("message_set").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_null_string_is_refused_where_a_string_must_be() {
+        assert_eq!(
+            Reader::new(&[0xff; 2])
+                .nullable_string("client_id")
+                .unwrap(),
+            None
+        );
+        let error = Reader::new(&[0xff; 2]).string("host").unwrap_err();
+        let text = "host claims a length of -1, the frame has 0 bytes left";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn other_negative_lengths_are_refused() {
+        let negative = [0xff, 0xff, 0xff, 0xfe];
+        let error = Reader::new(&negative).bytes("message_set").unwrap_err();
+        let text = "message_set claims a length of -2, the frame has 0 bytes left";
+        assert_eq!(error.to_string(), text);
+        let error = Reader::new(&negative[2..]).nullable_string("client_id");
+        let text = "client_id claims a length of -2, the frame has 0 bytes left";
+        assert_eq!(error.unwrap_err().to_string(), text);
+    }
+
+    #[test]
+    fn a_string_that_is_not_utf8_is_shown() {
+        let error = Reader::new(&[0, 2, b'a', 0xff])
+            .string("topic")
+            .unwrap_err();
+        assert_eq!(error.to_string(), "topic is not UTF-8: \"a\u{fffd}\"");
+    }
+
+    #[test]
+    fn a_frame_is_never_read_beyond_its_end() {
+        let stream = [0, 0, 0, 6, 0, 0, 0, 1, 0, 2, 0, 0, 0, 9];
+        let mut rest = &stream[..];
+        let mut body = Reader::next_frame(&mut rest, 4, 100).unwrap();
+        assert_eq!(body.i32("correlation_id").unwrap(), 1);
+        assert!(matches!(
+            body.i32("topics").unwrap_err(),
+            DecodeError::Truncated { left: 2, .. }
+        ));
+        body.skip_rest().unwrap();
+        assert_eq!(rest, [0, 0, 0, 9]);
+    }
+
+    #[test]
+    fn a_frame_size_out_of_its_bounds_is_refused() {
+        for size in [-1, 0, 3, 101, i32::MAX, i32::MIN] {
+            let frame = size.to_be_bytes();
+            let error = Reader::next_frame(&frame[..], 4, 100).err().unwrap();
+            let text = format!("frame size {size} is not within 4 to 100");
+            assert_eq!(error.to_string(), text);
+            assert!(!error.is_io());
+        }
+    }
+
+    #[test]
+    fn a_stream_that_times_out_is_to_blame_and_not_its_bytes() {
+        let error = Reader::next_frame(Silent, 4, 100).err().unwrap();
+        assert!(error.is_io());
+        let mut body = Reader::of_frame([0, 0, 0, 3, 1].as_slice().chain(Silent), 100);
+        let error = body.bytes("message_set").unwrap_err();
+        assert_eq!(error.field(), "message_set");
+        let DecodeError::Io { source, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(source.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_buffer_grows_with_the_bytes_that_come_and_not_with_those_announced() {
+        let mut body = Reader::of_frame(&[1; 10][..], 1 << 30);
+        let mut bytes = Vec::new();
+        assert!(
+            body.fill("message_set", 1 << 30, &mut bytes)
+                .unwrap_err()
+                .is_io()
+        );
+        assert_eq!(bytes, [1; 10]);
+        assert!(bytes.capacity() < 1 << 16);
     }
 }

@@ -76,14 +76,14 @@ fn parse_host(text: &str) -> Result<BrokerAddress, Error> {
             None => (text, None),
         }
     };
+    if !text.starts_with('[') && port.is_some_and(|port| port.contains(':')) {
+        return Err(malformed("an IPv6 address needs brackets"));
+    }
     if host.is_empty() || host.contains(char::is_whitespace) || host.contains(['[', ']']) {
         return Err(malformed("not a host name"));
     }
     let port = match port {
         None => DEFAULT_PORT,
-        Some(port) if port.contains(':') => {
-            return Err(malformed("an IPv6 address needs brackets"));
-        }
         Some(port) => match port.trim().parse() {
             Ok(port) if port != 0 => port,
             _ => return Err(malformed(&format!("`{port}` is not a port"))),

@@ -42,3 +42,7 @@ pub(crate) use client::Znode;
 pub(crate) use error::ZkError;
 pub(crate) use event::SessionEvent;
 pub(crate) use event::ZkEvent;
+
+#[cfg(test)]
+#[cfg(feature = "real-brokers")]
+mod tests;

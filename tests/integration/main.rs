@@ -1,7 +1,5 @@
-//! Tests of the whole crate that need neither Java nor servers; see tests/README.md.
+//! Tests that need no server: the tree's own rules, and the tool against broken input.
 
-// Clippy takes only functions with the attribute `test` for tests; what they share is test code as
-// well.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -11,3 +9,4 @@
 
 #[cfg(feature = "cli")]
 mod kzc;
+mod layering;

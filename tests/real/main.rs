@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod consuming;
+#[cfg(feature = "cli")]
 mod kzc;
 mod readme;
 mod support_itself;

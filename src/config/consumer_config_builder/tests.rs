@@ -343,6 +343,12 @@ fn the_queues_hold_at_least_one_message() {
 }
 
 #[test]
+fn a_file_for_kafka_with_large_messages_needs_no_key_of_ours() {
+    let config = built(&[("fetch.message.max.bytes", "134217728")]).unwrap();
+    assert_eq!(config.queued_max_bytes(), 134_217_728);
+}
+
+#[test]
 fn names_are_of_the_characters_that_kafka_allows() {
     for key in ["group.id", "client.id", "consumer.id"] {
         for value in ["a/b", "a b", "a:b", "\u{e4}", "a,b"] {

@@ -326,6 +326,9 @@ fn a_frame_with_too_much_left_costs_the_connection_and_not_the_answer() {
         let answer = consumer.topic_metadata(&["a"]).unwrap();
         assert_eq!(answer, MetadataResponse::default());
     }
+    let received = broker.received();
+    let ids: Vec<i32> = received.iter().map(|it| it.correlation_id).collect();
+    assert_eq!(ids, [0, 1], "the second request did not run into the rest");
     assert_eq!(broker.connections(), 2);
 }
 

@@ -2,26 +2,43 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// One entry of the index.
+/// One entry of the index and what its files hold.
 pub(super) struct Vector {
     pub(super) entry: Value,
+    request: Vec<u8>,
+    response: Vec<u8>,
+    set: Vec<u8>,
 }
 
-pub(super) fn all() -> Vec<Vector> {
-    let index: Value = serde_json::from_str(&read("index.json")).unwrap();
-    let vectors = index["vectors"].as_array().unwrap();
-    vectors
-        .iter()
-        .map(|entry| Vector {
-            entry: entry.clone(),
-        })
-        .collect()
+pub(super) fn all() -> &'static [Vector] {
+    static VECTORS: LazyLock<Vec<Vector>> = LazyLock::new(|| {
+        let index: Value = serde_json::from_str(&read("index.json")).unwrap();
+        let vectors = index["vectors"].as_array().unwrap();
+        vectors.iter().map(Vector::load).collect()
+    });
+    &VECTORS
 }
 
 impl Vector {
+    fn load(entry: &Value) -> Self {
+        let bytes = |file: &str| {
+            let hex = entry[file].as_str().map(read).unwrap_or_default();
+            let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+            let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+            digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
+        };
+        Self {
+            request: bytes("request_file"),
+            response: bytes("response_file"),
+            set: bytes("file"),
+            entry: entry.clone(),
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         self.entry["name"].as_str().unwrap()
     }
@@ -32,18 +49,17 @@ impl Vector {
 
     /// Frames of the request, without their sizes.
     pub(super) fn requests(&self) -> Vec<Vec<u8>> {
-        frames(&self.bytes("request_file").unwrap())
+        frames(&self.request)
     }
 
     /// Frames of the response, without their sizes.
     pub(super) fn responses(&self) -> Vec<Vec<u8>> {
-        let bytes = self.bytes("response_file");
-        bytes.map_or_else(Vec::new, |bytes| frames(&bytes))
+        frames(&self.response)
     }
 
     /// The bare message set.
     pub(super) fn message_set(&self) -> Vec<u8> {
-        self.bytes("file").unwrap()
+        self.set.clone()
     }
 
     /// What must be found in each response.
@@ -53,13 +69,6 @@ impl Vector {
             Value::Null => Vec::new(),
             frame => vec![frame.clone()],
         }
-    }
-
-    fn bytes(&self, file: &str) -> Option<Vec<u8>> {
-        let hex = read(self.entry[file].as_str()?);
-        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-        Some(digits.chunks(2).map(|pair| byte(pair).unwrap()).collect())
     }
 }
 
