@@ -17,6 +17,8 @@ mod bad_messages;
 mod consuming;
 mod hostile_brokers;
 mod positions;
+#[cfg(feature = "cli")]
+mod kzc;
 mod readme;
 mod stalled_streams;
 mod support_itself;
