@@ -13,6 +13,11 @@ mod stats;
 mod thread;
 mod zk;
 
+#[cfg(test)]
+#[cfg(feature = "real-brokers")]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;
 pub use cluster::TopicPartition;

@@ -277,7 +277,7 @@ impl Member {
                 continue;
             };
             checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
-            let info = PartitionTopicInfo::new(partition.clone(), queue, offset, generation);
+            let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
             let thread = thread.clone();
             owned
                 .partitions

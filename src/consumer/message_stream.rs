@@ -135,7 +135,7 @@ impl MessageStream {
 
     /// Goes on behind the bad message before which `topic_partition` waits, and returns its offset.
     /// `None` where no bad message stands, or when the partition is not owned by this member any more.
-    pub fn skip(&mut self, topic_partition: &TopicPartition) -> Option<i64> {
+    pub fn skip_bad_message(&mut self, topic_partition: &TopicPartition) -> Option<i64> {
         let info = self.context.ownership.info(topic_partition)?;
         info.skip().map(|stopped| stopped.offset)
     }
@@ -377,3 +377,6 @@ impl fmt::Debug for MessageStream {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

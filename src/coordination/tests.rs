@@ -19,16 +19,12 @@ use crate::coordination::group_registry::Owner;
 use crate::coordination::topic_count::TopicCount;
 use crate::coordination::topic_registry::TopicRegistry;
 use crate::error::Error;
+use crate::support::ZooKeeper;
+use crate::support::ZooKeeperShell;
 use crate::thread::Stopper;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
-
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
-use support::ZooKeeper;
-use support::ZooKeeperShell;
 
 const LIMIT: Duration = Duration::from_secs(20);
 

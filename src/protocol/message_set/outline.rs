@@ -4,6 +4,9 @@ use crate::protocol::message_set::entry_cursor::FRAMING;
 use crate::protocol::message_set::entry_cursor::LEAST_SIZE;
 use crate::protocol::message_set::entry_cursor::framing;
 
+/// The offset of a filler: -1.
+const FILLER: [u8; 8] = [0xff; 8];
+
 /// What a fetcher has to know of a set: one pass over the framing of its outer entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {
@@ -111,6 +114,7 @@ impl<'a> OuterEntries<'a> {
     pub(crate) fn end(&self) -> SetEnd {
         match framing(self.rest) {
             _ if self.rest.is_empty() => SetEnd::Whole,
+            None if self.rest.starts_with(&FILLER) => SetEnd::Filler,
             None => SetEnd::Cut { needed: None },
             Some((offset, size, _)) if size < LEAST_SIZE => SetEnd::TooShort { offset, size },
             Some((-1, ..)) => SetEnd::Filler,
