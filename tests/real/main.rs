@@ -13,6 +13,8 @@
 mod support;
 
 mod consuming;
+#[cfg(feature = "cli")]
+mod kzc;
 mod member;
 mod readme;
 mod support_itself;
