@@ -19,6 +19,7 @@ mod hostile_brokers;
 mod positions;
 #[cfg(feature = "cli")]
 mod kzc;
+mod member;
 mod readme;
 mod stalled_streams;
 mod support_itself;
