@@ -16,10 +16,10 @@ mod bad_input;
 mod bad_messages;
 mod consuming;
 mod hostile_brokers;
-mod positions;
 #[cfg(feature = "cli")]
 mod kzc;
 mod member;
+mod positions;
 mod readme;
 mod stalled_streams;
 mod support_itself;
