@@ -22,6 +22,8 @@ use crate::zk::Znode;
 
 pub(crate) use offsets::StoredOffset;
 pub(crate) use ownership::Claim;
+#[cfg(test)]
+pub(crate) use ownership::Owner;
 
 /// How long to wait before looking again whether a member id has become free.
 const REGISTRATION_STEP: Duration = Duration::from_millis(100);
