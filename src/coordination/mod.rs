@@ -55,6 +55,5 @@ pub(crate) use group_registry::Owner;
 pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
 pub(crate) use topic_count::TopicCount;
-pub(crate) use topic_filter::WildcardPattern;
 pub(crate) use topic_registry::TopicPartitions;
 pub(crate) use topic_registry::TopicRegistry;

@@ -16,5 +16,6 @@ mod consuming;
 #[cfg(feature = "cli")]
 mod kzc;
 mod member;
+mod mixed_groups;
 mod readme;
 mod support_itself;
