@@ -20,6 +20,7 @@ mod hostile_brokers;
 mod kzc;
 mod member;
 mod positions;
+mod mixed_groups;
 mod readme;
 mod stalled_streams;
 mod support_itself;
