@@ -115,8 +115,9 @@ impl ConsumerConnector {
         })?;
         let stats = Arc::new(Stats::default());
         let ownership = Arc::new(Ownership::default());
+        // A commit that waited for longer would hold up those who give the partitions up.
         let offsets = ZooKeeperOffsets::new(
-            GroupRegistry::new(Arc::clone(&zk), config.group_id()),
+            GroupRegistry::new(zk.within_lease(), config.group_id()),
             Arc::clone(&stats),
         );
         let committer = Arc::new(Committer::new(
@@ -365,7 +366,8 @@ impl ConsumerConnector {
 
     fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
         let stop = self.closing.signal();
-        let zk = self.zk.observing(&stop);
+        // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
+        let zk = self.zk.observing(&stop).within_lease();
         Member {
             id: self.member_id.clone(),
             config: Arc::clone(&self.config),

@@ -12,6 +12,7 @@ use crate::thread::ShutdownableThread;
 use crate::thread::StopSignal;
 use crate::zk::call::call;
 use crate::zk::call::call_all;
+use crate::zk::caller::Caller;
 use crate::zk::connect_string::ConnectString;
 use crate::zk::error::ZkError;
 use crate::zk::event::ZkEvent;
@@ -79,7 +80,7 @@ pub(crate) enum CreateOutcome {
 pub(crate) struct ZkClient {
     session: Arc<Session>,
     /// Ends the calls made through this handle.
-    stop: StopSignal,
+    caller: Caller,
     /// `None` once closed, and in a handle that only [observes](Self::observing).
     thread: Mutex<Option<ShutdownableThread>>,
 }
@@ -103,8 +104,12 @@ impl ZkClient {
         })?;
         // The supervisor keeps to the connection timeout; were it to die, the channel would end.
         connected.recv().unwrap_or(Err(Error::Closed))?;
-        let client = Self {
+        let caller = Caller {
             stop: session.cancel_signal(),
+            within_lease: false,
+        };
+        let client = Self {
+            caller,
             session,
             thread: Mutex::new(Some(thread)),
         };
@@ -113,10 +118,18 @@ impl ZkClient {
 
     /// The same session, for calls that also end at `stop`. It cannot be closed through this handle.
     pub(crate) fn observing(&self, stop: &StopSignal) -> Arc<Self> {
-        Arc::new(Self {
-            session: Arc::clone(&self.session),
+        self.handle(Caller {
             stop: stop.clone(),
-            thread: Mutex::new(None),
+            ..self.caller.clone()
+        })
+    }
+
+    /// The same session, for calls that do not wait for a connection beyond
+    /// [`lease_ends`](Self::lease_ends): for a thread that has to act then.
+    pub(crate) fn within_lease(&self) -> Arc<Self> {
+        self.handle(Caller {
+            within_lease: true,
+            ..self.caller.clone()
         })
     }
 
@@ -143,16 +156,16 @@ impl ZkClient {
 
     /// `None` when there is no node.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Znode>, ZkError> {
-        call(&self.session, &self.stop, Get(path.into()))
+        call(&self.session, &self.caller, Get(path.into()))
     }
 
     pub(crate) fn exists(&self, path: &str) -> Result<bool, ZkError> {
-        call(&self.session, &self.stop, Exists(path.into()))
+        call(&self.session, &self.caller, Exists(path.into()))
     }
 
     /// Names, sorted; `None` when there is no node.
     pub(crate) fn children(&self, path: &str) -> Result<Option<Vec<String>>, ZkError> {
-        call(&self.session, &self.stop, Children(path.into()))
+        call(&self.session, &self.caller, Children(path.into()))
     }
 
     /// Creates one node. [`ZkError::NoNode`] when its parent is missing.
@@ -167,7 +180,7 @@ impl ZkClient {
             data: data.into(),
             mode,
         };
-        call(&self.session, &self.stop, create)
+        call(&self.session, &self.caller, create)
     }
 
     /// Creates a node and those of its parents that are missing, which become persistent and empty.
@@ -208,7 +221,7 @@ impl ZkClient {
             data: data.into(),
             version,
         };
-        call(&self.session, &self.stop, set)
+        call(&self.session, &self.caller, set)
     }
 
     /// Deletes a node, if it has `version` where one is given. `false` when there was no node.
@@ -217,7 +230,7 @@ impl ZkClient {
             path: path.into(),
             version,
         };
-        call(&self.session, &self.stop, delete)
+        call(&self.session, &self.caller, delete)
     }
 
     /// Deletes a node and all below it. There may be no such node.
@@ -241,7 +254,7 @@ impl ZkClient {
     /// [`get`](Self::get) of many nodes in one pipeline.
     pub(crate) fn get_all(&self, paths: &[String]) -> Vec<Result<Option<Znode>, ZkError>> {
         let requests = paths.iter().cloned().map(Get).collect();
-        call_all(&self.session, &self.stop, requests)
+        call_all(&self.session, &self.caller, requests)
     }
 
     /// [`children`](Self::children) of many nodes in one pipeline.
@@ -250,7 +263,7 @@ impl ZkClient {
         paths: &[String],
     ) -> Vec<Result<Option<Vec<String>>, ZkError>> {
         let requests = paths.iter().cloned().map(Children).collect();
-        call_all(&self.session, &self.stop, requests)
+        call_all(&self.session, &self.caller, requests)
     }
 
     /// [`create`](Self::create) of many nodes (path, data) in one pipeline.
@@ -261,7 +274,7 @@ impl ZkClient {
     ) -> Vec<Result<CreateOutcome, ZkError>> {
         let nodes = nodes.iter().cloned();
         let requests = nodes.map(|(path, data)| Create { path, data, mode });
-        call_all(&self.session, &self.stop, requests.collect())
+        call_all(&self.session, &self.caller, requests.collect())
     }
 
     /// [`set`](Self::set) of many nodes (path, data, version) in one pipeline.
@@ -275,14 +288,14 @@ impl ZkClient {
             data,
             version,
         });
-        call_all(&self.session, &self.stop, requests.collect())
+        call_all(&self.session, &self.caller, requests.collect())
     }
 
     /// [`delete`](Self::delete) of many nodes (path, version) in one pipeline, in this order.
     pub(crate) fn delete_all(&self, nodes: &[(String, Option<i32>)]) -> Vec<Result<bool, ZkError>> {
         let nodes = nodes.iter().cloned();
         let requests = nodes.map(|(path, version)| Delete { path, version });
-        call_all(&self.session, &self.stop, requests.collect())
+        call_all(&self.session, &self.caller, requests.collect())
     }
 
     /// Lists children, and has the next change of them told once: [`ZkEvent::ChildrenChanged`], or
@@ -292,20 +305,20 @@ impl ZkClient {
     /// After any event of the path the caller asks again. Asking while a watch is waiting is
     /// harmless; the watches survive all but the end of the session.
     pub(crate) fn watch_children(&self, path: &str) -> Result<Option<Vec<String>>, ZkError> {
-        call(&self.session, &self.stop, WatchChildren(path.into()))
+        call(&self.session, &self.caller, WatchChildren(path.into()))
     }
 
     /// Reads a node, and has the next change of it told once: [`ZkEvent::DataChanged`],
     /// [`ZkEvent::NodeDeleted`] or [`ZkEvent::NodeCreated`]. Otherwise as
     /// [`watch_children`](Self::watch_children).
     pub(crate) fn watch_data(&self, path: &str) -> Result<Option<Znode>, ZkError> {
-        call(&self.session, &self.stop, WatchData(path.into()))
+        call(&self.session, &self.caller, WatchData(path.into()))
     }
 
     /// [`watch_data`](Self::watch_data) of many nodes in one pipeline.
     pub(crate) fn watch_data_all(&self, paths: &[String]) -> Vec<Result<Option<Znode>, ZkError>> {
         let requests = paths.iter().cloned().map(WatchData).collect();
-        call_all(&self.session, &self.stop, requests)
+        call_all(&self.session, &self.caller, requests)
     }
 
     /// From now on every call, also one that waits, ends at once with [`ZkError::Cancelled`]. The
@@ -325,6 +338,15 @@ impl ZkClient {
             self.session.closing.ring();
             thread.stop();
         }
+    }
+
+    /// Another handle of the same session.
+    fn handle(&self, caller: Caller) -> Arc<Self> {
+        Arc::new(Self {
+            session: Arc::clone(&self.session),
+            caller,
+            thread: Mutex::new(None),
+        })
     }
 
     fn delete_tree(&self, path: &str) -> Result<(), ZkError> {

@@ -12,6 +12,7 @@ use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkError;
 use crate::zk::Znode;
+use crate::zk::tests::LIMIT;
 use crate::zk::tests::await_session;
 use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
@@ -29,6 +30,7 @@ scenarios! {
     a_tree_is_deleted_from_its_leaves,
     calls_wait_for_the_server_to_come_back,
     a_call_without_server_ends_at_its_deadline,
+    a_call_within_the_lease_ends_with_the_lease,
     cancel_ends_a_call_that_waits,
     cancel_ends_a_call_that_was_sent,
 }
@@ -294,6 +296,37 @@ fn a_call_without_server_ends_at_its_deadline(mut server: ZooKeeper) {
         matches!(&write, ZkError::Timeout { path } | ZkError::ConnectionLost { path } if path == "/"),
         "{write:?}"
     );
+}
+
+fn a_call_within_the_lease_ends_with_the_lease(mut server: ZooKeeper) {
+    // A rebalance that waited for ZooKeeper went on delivering for `zookeeper.connection.timeout.ms`, and a
+    // commit that waited held up whoever wanted to give the partitions up.
+    let (client, events) = ZkClient::connect(ZkConfig {
+        connect: server.connect_string(),
+        session_timeout: Duration::from_secs(2),
+        connection_timeout: LIMIT,
+    })
+    .unwrap();
+    let within = client.within_lease();
+    server.pause();
+    let read = within.get("/a").unwrap_err();
+    assert!(matches!(read, ZkError::Timeout { path } if path == "/a"));
+    let late = Instant::now().checked_duration_since(client.lease_ends());
+    assert!(
+        late.is_some_and(|late| late < Duration::from_secs(1)),
+        "{late:?}"
+    );
+    await_session(&events, SessionEvent::Disconnected);
+
+    std::thread::scope(|scope| {
+        let patient = scope.spawn(|| client.exists("/"));
+        server.resume();
+        assert!(
+            patient.join().unwrap().unwrap(),
+            "others wait as long as ever"
+        );
+    });
+    assert!(within.exists("/").unwrap());
 }
 
 fn cancel_ends_a_call_that_waits(mut server: ZooKeeper) {
