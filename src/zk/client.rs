@@ -3,6 +3,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use async_executor::Executor;
+use async_executor::Task;
+use async_io::Timer;
 use crossbeam_channel::Receiver;
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
@@ -83,6 +85,8 @@ pub(crate) struct ZkClient {
     caller: Caller,
     /// `None` once closed, and in a handle that only [observes](Self::observing).
     thread: Mutex<Option<ShutdownableThread>>,
+    /// Waits to cancel all calls.
+    cancelling: Mutex<Option<Task<()>>>,
 }
 
 impl ZkClient {
@@ -112,6 +116,7 @@ impl ZkClient {
             caller,
             session,
             thread: Mutex::new(Some(thread)),
+            cancelling: Mutex::default(),
         };
         Ok((Arc::new(client), receiver))
     }
@@ -327,13 +332,31 @@ impl ZkClient {
         self.session.cancel();
     }
 
+    /// [`cancel`](Self::cancel)s at that time, if the client is not closed before.
+    pub(crate) fn cancel_at(&self, when: Instant) {
+        let session = Arc::downgrade(&self.session);
+        let cancelling = self.session.executor.spawn(async move {
+            Timer::at(when).await;
+            if let Some(session) = session.upgrade() {
+                session.cancel();
+            }
+        });
+        *self.cancelling.lock() = Some(cancelling);
+    }
+
+    /// Stopped when all calls are cancelled.
+    pub(crate) fn cancel_signal(&self) -> StopSignal {
+        self.session.cancel_signal()
+    }
+
     /// Cancels all calls and ends the session, whereupon the servers delete its ephemeral nodes.
     ///
-    /// Takes as long as the servers need to confirm, at most the session timeout or 5 s. Harmless
-    /// when called again.
+    /// Takes as long as the servers need to confirm, at most 1.5 s. Harmless when
+    /// called again.
     pub(crate) fn close(&self) {
         let thread = self.thread.lock().take();
         if let Some(mut thread) = thread {
+            drop(self.cancelling.lock().take());
             self.cancel();
             self.session.closing.ring();
             thread.stop();
@@ -346,6 +369,7 @@ impl ZkClient {
             session: Arc::clone(&self.session),
             caller,
             thread: Mutex::new(None),
+            cancelling: Mutex::default(),
         })
     }
 

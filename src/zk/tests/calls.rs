@@ -33,6 +33,7 @@ scenarios! {
     a_call_within_the_lease_ends_with_the_lease,
     cancel_ends_a_call_that_waits,
     cancel_ends_a_call_that_was_sent,
+    calls_are_cancelled_at_the_time_set_unless_the_client_is_closed_before,
 }
 
 fn every_call_does_what_it_says(server: ZooKeeper) {
@@ -341,6 +342,27 @@ fn cancel_ends_a_call_that_was_sent(mut server: ZooKeeper) {
     server.pause();
     cancelled_at_once(&client);
     server.resume();
+}
+
+fn calls_are_cancelled_at_the_time_set_unless_the_client_is_closed_before(mut server: ZooKeeper) {
+    // A shutdown right after the death of ZooKeeper waited for a commit, which waited for ZooKeeper.
+    let (client, _events) = connect(&server, 20_000);
+    let (closed, _events) = connect(&server, 20_000);
+    closed.cancel_at(Instant::now() + LIMIT);
+    let begun = Instant::now();
+    closed.close();
+    assert!(
+        begun.elapsed() < Duration::from_millis(400),
+        "nothing waits for the time"
+    );
+
+    server.pause();
+    let time = Instant::now() + Duration::from_millis(300);
+    client.cancel_at(time);
+    assert!(matches!(client.get("/a"), Err(ZkError::Cancelled)));
+    let now = Instant::now();
+    server.resume();
+    assert!(now >= time && now < time + Duration::from_secs(1));
 }
 
 fn cancelled_at_once(client: &ZkClient) {
