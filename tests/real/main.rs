@@ -13,5 +13,11 @@
 mod support;
 
 mod consuming;
+mod leader_change;
+mod member_process;
+mod numbered;
+mod outages;
 mod readme;
+mod restarts;
+mod shutdowns;
 mod support_itself;
