@@ -13,6 +13,11 @@ mod stats;
 mod thread;
 mod zk;
 
+#[cfg(test)]
+#[cfg(feature = "real-brokers")]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;
 pub use cluster::TopicPartition;
@@ -26,6 +31,7 @@ pub use consumer::ConsumerConnector;
 pub use consumer::Message;
 pub use consumer::MessageStream;
 pub use consumer::StreamError;
+pub use consumer::delete_group;
 pub use error::Error;
 pub use error::ErrorCode;
 pub use events::Event;

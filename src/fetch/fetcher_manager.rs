@@ -68,6 +68,11 @@ impl FetcherManager {
         self.context.leaderless.clear();
     }
 
+    #[cfg(test)]
+    pub(crate) fn fetcher_count(&self) -> usize {
+        self.fetchers.lock().threads.len()
+    }
+
     /// Fetches `info` from `broker` from now on. Called by the leader finder.
     pub(super) fn place(
         &self,

@@ -30,6 +30,7 @@ use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::net::ClusterMetadata;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
+use crate::net::means_stale;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::OffsetTime;
 use crate::protocol::PartitionOffsets;
@@ -201,11 +202,12 @@ impl Fetcher {
 
     fn fetch(&self, plan: FetchPlan, stop: &StopSignal) {
         self.context.stats.fetch_requests.increment();
+        let asked_for = plan.asked();
         let (request, asked) = plan.into_request(self.context.config.fetch_min_bytes());
         let mut answers = FetchAnswers::new(asked, &self.context);
         let outcome = self.shared.consumer.fetch_into(&request, &mut answers);
         let handled = answers.finish(outcome.is_ok());
-        self.move_to_end(&handled.delivered);
+        self.take_turns(&asked_for, &handled.delivered);
         match outcome {
             Ok(_) => {
                 self.give_up(handled.failed);
@@ -220,18 +222,21 @@ impl Fetcher {
         }
     }
 
-    /// Keeps a partition that always has data from taking the queue's room before the others.
-    fn move_to_end(&self, delivered: &[Arc<PartitionTopicInfo>]) {
+    /// Next time those come first that were left out now, then those without news, and last those that
+    /// delivered: neither a partition that always has data nor one that never has any may keep the
+    /// queue's room from the others.
+    fn take_turns(
+        &self,
+        asked: &HashSet<*const PartitionTopicInfo>,
+        delivered: &[Arc<PartitionTopicInfo>],
+    ) {
         let delivered: HashSet<*const PartitionTopicInfo> =
             delivered.iter().map(Arc::as_ptr).collect();
         let mut partitions = self.shared.partitions.lock();
-        if delivered.len() < partitions.len() {
-            let (last, first): (VecDeque<_>, VecDeque<_>) = partitions
-                .drain(..)
-                .partition(|info| delivered.contains(&Arc::as_ptr(info)));
-            partitions.extend(first);
-            partitions.extend(last);
-        }
+        partitions.make_contiguous().sort_by_key(|info| {
+            let info = Arc::as_ptr(info);
+            (delivered.contains(&info), asked.contains(&info))
+        });
     }
 
     /// Hands partitions over to the leader finder, each kind of trouble with those that met it.
@@ -256,7 +261,6 @@ impl Fetcher {
                 .partitions
                 .lock()
                 .retain(|info| !lost.contains(&Arc::as_ptr(info)));
-            self.context.metadata.request_refresh();
             self.context.leaderless.add(infos);
         }
     }
@@ -264,6 +268,7 @@ impl Fetcher {
     /// A request failed as a whole: its partitions go to the leader finder, and the broker gets a rest (D50).
     fn give_up_all(&self, infos: Vec<Arc<PartitionTopicInfo>>, error: &Error, stop: &StopSignal) {
         let reason = error.chain();
+        self.context.metadata.request_refresh();
         self.give_up(
             infos
                 .into_iter()
@@ -305,7 +310,14 @@ impl Fetcher {
             .collect();
         let mut failed = Vec::new();
         for (info, epoch) in partitions {
-            match first_offset(answers.remove(info.topic_partition())) {
+            let answer = answers.remove(info.topic_partition());
+            if answer
+                .as_ref()
+                .is_none_or(|it| it.error.is_some_and(means_stale))
+            {
+                self.context.metadata.request_refresh();
+            }
+            match first_offset(answer) {
                 Ok(offset) => self.reset(info, offset, *epoch),
                 Err(reason) => failed.push((Arc::clone(info), reason)),
             }

@@ -25,6 +25,9 @@ mod fetcher_thread;
 mod leader_finder;
 mod leaderless_partitions;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use buffer_pool::BufferPool;
 pub(crate) use buffer_pool::PooledBuffer;
 pub(crate) use chunk_queue::BadEntry;
@@ -36,6 +39,8 @@ pub(crate) use chunk_queue::Taken;
 pub(crate) use fetcher_manager::FetcherManager;
 pub(crate) use fetcher_thread::FetchContext;
 pub(crate) use leaderless_partitions::LeaderlessPartitions;
+#[cfg(test)]
+pub(crate) use partition_topic_info::FetchPosition;
 pub(crate) use partition_topic_info::PartitionTopicInfo;
 pub(crate) use partition_topic_info::StoppedAt;
 pub(crate) use partition_topic_info::Verdict;

@@ -10,6 +10,7 @@ use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::cluster::Broker;
+use crate::cluster::TopicPartition;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::broker_directory::BrokerDirectory;
@@ -51,8 +52,8 @@ struct State {
     is_stale: bool,
     last_try: Option<Instant>,
     last_success: Option<Instant>,
-    /// Ends the refresh in flight, if there is one.
-    in_flight: Option<Canceller>,
+    /// Some thread is asking.
+    in_flight: bool,
     /// Stopped, and replaced by a new one, at the end of every refresh.
     finished: Stopper,
     /// Of the next metadata request.
@@ -91,7 +92,7 @@ impl ClusterMetadata {
             is_stale: false,
             last_try: None,
             last_success: None,
-            in_flight: None,
+            in_flight: false,
             finished: Stopper::new(),
             correlation_id: 0,
         };
@@ -123,20 +124,23 @@ impl ClusterMetadata {
         self.state.lock().is_stale = true;
     }
 
-    /// What is known of `topics`; asks only where that is incomplete, out of date or too old.
+    /// What is known of `partitions`; asks about their topics only where a leader is not known, or the
+    /// view is out of date or too old.
     ///
     /// # Errors
     ///
     /// As [`refresh`](Self::refresh).
     pub(crate) fn view_of(
         &self,
-        topics: &[String],
+        partitions: &[TopicPartition],
         stop: &StopSignal,
     ) -> Result<Arc<ClusterView>, Error> {
-        match self.fresh_view_of(topics) {
-            Some(view) => Ok(view),
-            None => self.refresh(topics, stop),
+        if let Some(view) = self.fresh_view_of(partitions) {
+            return Ok(view);
         }
+        let topics: BTreeSet<&str> = partitions.iter().map(TopicPartition::topic).collect();
+        let topics: Vec<String> = topics.into_iter().map(str::to_owned).collect();
+        self.refresh(&topics, stop)
     }
 
     /// Asks the brokers about `topics`, those of them that exist, and returns the view with their answer.
@@ -186,24 +190,12 @@ impl ClusterMetadata {
         }
     }
 
-    /// Ends the refresh in flight at once, with [`Error::Closed`]; later ones are not affected.
-    pub(crate) fn cancel(&self) {
-        let in_flight = self.state.lock().in_flight.clone();
-        if let Some(canceller) = in_flight {
-            canceller.cancel();
-        }
-    }
-
-    fn fresh_view_of(&self, topics: &[String]) -> Option<Arc<ClusterView>> {
+    fn fresh_view_of(&self, partitions: &[TopicPartition]) -> Option<Arc<ClusterView>> {
         let state = self.state.lock();
         let is_young = state
             .last_success
             .is_some_and(|then| then.elapsed() < self.options.max_age);
-        let is_fresh = is_young
-            && !state.is_stale
-            && state
-                .view
-                .is_complete_for(topics.iter().map(String::as_str));
+        let is_fresh = is_young && !state.is_stale && state.view.is_complete_for(partitions);
         is_fresh.then(|| Arc::clone(&state.view))
     }
 
@@ -234,21 +226,20 @@ impl ClusterMetadata {
         if state.view.version() > known && has_all() {
             return Step::Turn(Turn::Done(Arc::clone(&state.view)));
         }
-        if state.in_flight.is_some() {
+        if state.in_flight {
             return Step::Await(state.finished.signal());
         }
         let due = state.last_try.map(|last| last + self.options.backoff);
         if let Some(due) = due.filter(|due| *due > now) {
             return Step::Pause(due);
         }
-        let canceller = Canceller::observing(stop);
-        state.in_flight = Some(canceller.clone());
+        state.in_flight = true;
         state.last_try = Some(now);
         // Who finds the view out of date from now on means the answer that we shall get, too.
         state.is_stale = false;
         Step::Turn(Turn::Own(Flight {
             metadata: self,
-            canceller,
+            canceller: Canceller::observing(stop),
             has_landed: false,
         }))
     }
@@ -327,7 +318,7 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let mut state = self.metadata.state.lock();
-        state.in_flight = None;
+        state.in_flight = false;
         state.is_stale |= !self.has_landed;
         mem::replace(&mut state.finished, Stopper::new()).stop();
     }

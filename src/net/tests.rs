@@ -28,6 +28,7 @@ use crate::protocol::ProduceRequest;
 use crate::protocol::Reader;
 use crate::protocol::Request;
 use crate::protocol::RequestHeader;
+use crate::thread::StopSignal;
 use crate::thread::Stopper;
 
 fn recorded(name: &str, part: &str) -> Vec<u8> {
@@ -170,11 +171,11 @@ fn messages_for_a_broker_that_does_not_lead_are_refused_with_code_6() {
 struct OneBroker(Broker);
 
 impl BrokerDirectory for OneBroker {
-    fn brokers(&self) -> Result<Vec<Broker>, Error> {
+    fn brokers(&self, _stop: &StopSignal) -> Result<Vec<Broker>, Error> {
         Ok(vec![self.0.clone()])
     }
 
-    fn existing_topics(&self, topics: &[String]) -> Result<Vec<String>, Error> {
+    fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {
         Ok(topics.to_vec())
     }
 }

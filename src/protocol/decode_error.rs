@@ -33,10 +33,6 @@ pub(crate) enum DecodeError {
     #[error("{field} is not UTF-8: {text:?}")]
     Utf8 { field: &'static str, text: String },
 
-    /// A number outside its range.
-    #[error("{field} has the impossible value {value}")]
-    Value { field: &'static str, value: i64 },
-
     /// The layout of this version is not known.
     #[error("version {version} of {api} is not supported")]
     Version { api: &'static str, version: i16 },
@@ -49,19 +45,19 @@ pub(crate) enum DecodeError {
     },
 }
 
+#[cfg(test)]
 impl DecodeError {
     /// Whether the stream is to blame, not what came over it.
     pub(crate) fn is_io(&self) -> bool {
         matches!(self, Self::Io { .. })
     }
 
-    /// The field that was due, for tests and logs.
+    /// The field that was due.
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Truncated { field, .. }
             | Self::Length { field, .. }
             | Self::Utf8 { field, .. }
-            | Self::Value { field, .. }
             | Self::Io { field, .. } => field,
             Self::FrameSize { .. } => "size",
             Self::Version { .. } => "api_version",

@@ -96,7 +96,11 @@ impl Response for MetadataResponse {
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         check_version(version)?;
         Ok(Self {
-            brokers: body.array("brokers", broker)?,
+            brokers: body
+                .array("brokers", broker)?
+                .into_iter()
+                .flatten()
+                .collect(),
             topics: body.array("topics", TopicMetadata::decode)?,
         })
     }
@@ -145,16 +149,15 @@ impl PartitionMetadata {
     }
 }
 
-fn broker<R: Read>(body: &mut Reader<R>) -> Result<Broker, DecodeError> {
+/// `None` for a broker without a port to connect to, which must not cost the others (D28).
+fn broker<R: Read>(body: &mut Reader<R>) -> Result<Option<Broker>, DecodeError> {
     let id = body.i32("node_id")?;
     let host = body.string("host")?;
-    let port = body.i32("port")?;
-    let port = u16::try_from(port).map_err(|_| DecodeError::Value {
-        field: "port",
-        value: i64::from(port),
-    })?;
-    let address = BrokerAddress { host, port };
-    Ok(Broker { id, address })
+    let port = u16::try_from(body.i32("port")?).ok();
+    Ok(port.map(|port| Broker {
+        id,
+        address: BrokerAddress { host, port },
+    }))
 }
 
 fn check_version(version: i16) -> Result<(), DecodeError> {

@@ -80,7 +80,7 @@ pub(crate) enum CreateOutcome {
 /// the client is cancelled. Short disconnects only delay them. A write fails with
 /// [`ZkError::SessionExpired`] when the session in which it was asked for ends.
 pub(crate) struct ZkClient {
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
     /// Ends the calls made through this handle.
     caller: Caller,
     /// `None` once closed, and in a handle that only [observes](Self::observing).

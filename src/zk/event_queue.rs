@@ -102,7 +102,7 @@ impl Pending {
             SessionEvent::Expired => true,
             SessionEvent::Reconnected | SessionEvent::Established { .. } => false,
         };
-        match self.order.iter().position(|earlier| *earlier == event) {
+        match self.order.iter().rposition(|earlier| *earlier == event) {
             Some(earlier) if undone => {
                 let mut index = 0;
                 self.order.retain(|event| {
@@ -189,6 +189,19 @@ mod tests {
         assert_eq!(
             pending(sessions.map(ZkEvent::Session)),
             [Disconnected, Expired, Established { session: 2 }].map(ZkEvent::Session)
+        );
+    }
+
+    #[test]
+    fn flapping_after_a_new_session_does_not_hide_that_session() {
+        use SessionEvent::*;
+        let renewed = [Disconnected, Expired, Established { session: 1 }];
+        let flapping = [Disconnected, Reconnected, Disconnected];
+        let events = renewed.iter().chain(&flapping).cloned();
+        let expected = renewed.iter().chain(&flapping[..1]).cloned();
+        assert_eq!(
+            pending(events.map(ZkEvent::Session)),
+            expected.map(ZkEvent::Session).collect::<Vec<_>>()
         );
     }
 

@@ -44,5 +44,6 @@ pub(crate) use error::ZkError;
 pub(crate) use event::SessionEvent;
 pub(crate) use event::ZkEvent;
 
-#[cfg(all(test, feature = "real-brokers"))]
+#[cfg(test)]
+#[cfg(feature = "real-brokers")]
 mod tests;

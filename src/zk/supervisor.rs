@@ -45,7 +45,7 @@ pub(super) fn run(session: Arc<Session>, report: Sender<Result<(), Error>>) {
                 executor.tick().await;
             }
         };
-        future::or(drain, sleep(DRAIN_LIMIT)).await;
+        future::or(drain, rest(DRAIN_LIMIT)).await;
     });
 }
 
@@ -109,7 +109,7 @@ impl Supervisor {
             if remaining(deadline) <= PACE {
                 break;
             }
-            sleep(PACE).await;
+            rest(PACE).await;
         }
         let reasons = reasons
             .iter()
@@ -160,7 +160,7 @@ impl Supervisor {
         let interval = (link.client.session_timeout() / 8).max(Duration::from_millis(10));
         let beat = async {
             loop {
-                sleep(interval).await;
+                rest(interval).await;
                 let sent = Instant::now();
                 if sent.saturating_duration_since(self.session.last_contact()) >= interval
                     && link.client.check_stat("/").await.is_ok()
@@ -183,7 +183,7 @@ impl Supervisor {
                     log::debug!("zookeeper {server}: {}", reason.unwrap_or_default());
                 }
             }
-            sleep(pace).await;
+            rest(pace).await;
             if Instant::now() > self.session.lease_ends() {
                 pace = (pace * 3 / 2).min(SLOW_PACE);
             }
@@ -216,7 +216,7 @@ impl Supervisor {
                     log::debug!("zookeeper {server}: {}", reason.unwrap_or_default());
                 }
             }
-            sleep(pace).await;
+            rest(pace).await;
             pace = (pace * 3 / 2).min(SLOW_PACE);
         }
     }
@@ -252,7 +252,7 @@ impl Supervisor {
     async fn has_chroot(&self, owned: &OwnedLink, patience: Duration) -> Option<bool> {
         let asked = async { owned.link.client.check_stat("/").await.ok() };
         let late = async {
-            sleep(patience).await;
+            rest(patience).await;
             None
         };
         let stat = future::or(asked, late).await?;
@@ -262,6 +262,9 @@ impl Supervisor {
     /// Sets the watches of the session on the link, then lets calls use it.
     fn adopt(&self, owned: &OwnedLink) {
         let link = Arc::clone(&owned.link);
+        // A fresh link does not tell the server how far the session had read before. What follows
+        // on this link must not be older; nobody needs to wait for the answer.
+        drop(link.client.sync("/"));
         self.session.watches.attach(link.generation);
         self.session.executor.spawn(restore(link)).detach();
         self.session.publish(owned);
@@ -288,7 +291,7 @@ impl Supervisor {
         // The watchers stay with their tasks meanwhile: a server 3.4 would hang up on us if we
         // dropped them, before it has read that the session is to be closed.
         drop(link);
-        future::or(&mut service, sleep(self.close_limit())).await;
+        future::or(&mut service, rest(self.close_limit())).await;
         self.session.watches.detach();
         drop(service);
     }
@@ -306,7 +309,7 @@ impl Supervisor {
                     return;
                 }
                 Err(OpenError::SessionRefused) => return,
-                Err(OpenError::Failed { .. }) => sleep(PACE).await,
+                Err(OpenError::Failed { .. }) => rest(PACE).await,
             }
         }
     }
@@ -329,7 +332,7 @@ async fn unless_closing<T>(session: &Session, work: impl Future<Output = T>) -> 
     future::or(closing, async { Some(work.await) }).await
 }
 
-async fn sleep(time: Duration) {
+async fn rest(time: Duration) {
     Timer::after(time).await;
 }
 

@@ -12,12 +12,22 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bad_input;
+mod bad_messages;
 mod consuming;
+mod hostile_brokers;
+#[cfg(feature = "cli")]
+mod kzc;
 mod leader_change;
+mod member;
 mod member_process;
 mod numbered;
 mod outages;
+mod positions;
 mod readme;
 mod restarts;
 mod shutdowns;
+mod stalled_streams;
 mod support_itself;
+mod topics;
+mod topics_support;

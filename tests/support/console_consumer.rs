@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::kafka::KafkaVersion;
 use super::process::JavaCommand;
 use super::process::JavaProcess;
-use super::wait::wait_until;
+use super::wait::POLL;
 
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
@@ -119,20 +120,16 @@ impl ConsoleConsumer {
     /// Waits until it has printed so many lines, and returns all there are.
     #[track_caller]
     pub fn wait_for_lines(&mut self, count: usize, limit: Duration) -> Vec<String> {
-        wait_until(
-            limit,
-            &format!("{count} lines of a console consumer"),
-            || {
-                let running = self.process.is_running();
-                let enough = self.lines().len() >= count;
-                assert!(
-                    enough || running,
-                    "the console consumer has ended:\n{}",
-                    self.process.log_tail()
-                );
-                enough
-            },
-        );
+        let deadline = Instant::now() + limit;
+        while self.lines().len() < count {
+            let running = self.process.is_running() && Instant::now() < deadline;
+            assert!(
+                running || self.lines().len() >= count,
+                "{count} lines expected within {limit:?} of a console consumer that has printed {:?}",
+                self.lines()
+            );
+            thread::sleep(POLL);
+        }
         self.lines()
     }
 

@@ -52,7 +52,21 @@ impl ConsoleProducer {
             compression,
         ])
         .arguments((version == KafkaVersion::V0_8_2_2).then_some("--new-producer"))
+        // Its own defaults, no acknowledgement and 1.5 s, lose messages on a busy machine.
+        .arguments([
+            "--request-required-acks",
+            "-1",
+            "--request-timeout-ms",
+            "30000",
+        ])
         .input(&input)
         .run(folder.path(), LIMIT);
+        // It reports a message that it could not send by nothing but a line of its log.
+        let log =
+            fs::read_to_string(folder.path().join("console-producer.log")).expect("read its log");
+        assert!(
+            !log.contains(" ERROR "),
+            "the console producer lost messages:\n{log}"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! Fills topics fast, for benchmarks.
 
+use std::fs;
 use std::time::Duration;
 
 use super::kafka::KafkaVersion;
@@ -28,7 +29,7 @@ impl ProducerPerformance {
             .tempdir()
             .expect("temporary folder");
         let class = "org.apache.kafka.clients.tools.ProducerPerformance";
-        JavaCommand::new(
+        let output = JavaCommand::new(
             "producer-performance",
             &KafkaVersion::V0_8_2_2.class_path(),
             class,
@@ -45,6 +46,14 @@ impl ProducerPerformance {
             "block.on.buffer.full=true",
         ])
         .full_speed()
-        .run(folder.path(), LIMIT)
+        .run(folder.path(), LIMIT);
+        // It counts a message that it could not send as sent, and prints why to its log.
+        let log = fs::read_to_string(folder.path().join("producer-performance.log"))
+            .expect("read its log");
+        assert!(
+            !log.contains("Exception"),
+            "ProducerPerformance lost messages:\n{log}"
+        );
+        output
     }
 }

@@ -4,7 +4,8 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-const POLL: Duration = Duration::from_millis(20);
+/// Pause between two looks.
+pub const POLL: Duration = Duration::from_millis(20);
 
 /// Polls until `condition` holds.
 ///

@@ -4,6 +4,9 @@ use crate::protocol::message_set::entry_cursor::FRAMING;
 use crate::protocol::message_set::entry_cursor::LEAST_SIZE;
 use crate::protocol::message_set::entry_cursor::framing;
 
+/// The offset of a filler: -1.
+const FILLER: [u8; 8] = [0xff; 8];
+
 /// What a fetcher has to know of a set: one pass over the framing of its outer entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {
@@ -22,6 +25,8 @@ pub(crate) enum SetEnd {
     Whole,
     /// In a piece of an entry, which is no trouble if there are whole entries before it.
     Cut {
+        /// Its offset, of a wrapper that of the last message in it, where the piece is long enough to tell.
+        offset: Option<i64>,
         /// Size of the whole entry, framing included, where the piece is long enough to tell. The peer's word only.
         needed: Option<usize>,
     },
@@ -111,10 +116,15 @@ impl<'a> OuterEntries<'a> {
     pub(crate) fn end(&self) -> SetEnd {
         match framing(self.rest) {
             _ if self.rest.is_empty() => SetEnd::Whole,
-            None => SetEnd::Cut { needed: None },
+            None if self.rest.starts_with(&FILLER) => SetEnd::Filler,
+            None => SetEnd::Cut {
+                offset: None,
+                needed: None,
+            },
             Some((offset, size, _)) if size < LEAST_SIZE => SetEnd::TooShort { offset, size },
             Some((-1, ..)) => SetEnd::Filler,
-            Some((_, size, _)) => SetEnd::Cut {
+            Some((offset, size, _)) => SetEnd::Cut {
+                offset: Some(offset),
                 needed: usize::try_from(size)
                     .ok()
                     .map(|size| size.saturating_add(FRAMING)),

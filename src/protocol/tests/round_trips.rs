@@ -16,7 +16,6 @@ use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
 use crate::protocol::DecodeError;
-use crate::protocol::EncodeError;
 use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
@@ -40,6 +39,7 @@ use crate::protocol::RequestHeader;
 use crate::protocol::RequiredAcks;
 use crate::protocol::Response;
 use crate::protocol::TopicMetadata;
+use crate::protocol::encode_error::EncodeError;
 use crate::protocol::request_frame;
 use crate::protocol::response_frame;
 
@@ -130,10 +130,14 @@ fn bytes_after_a_response_are_no_error() {
 }
 
 #[test]
-fn a_broker_with_an_impossible_port_is_named() {
-    let body = [0, 0, 0, 1, 0, 0, 0, 7, 0, 1, b'h', 0, 1, 0x11, 0x70];
-    let error = MetadataResponse::decode(0, &mut Reader::new(&body)).unwrap_err();
-    assert_eq!(error.to_string(), "port has the impossible value 70000");
+fn a_broker_with_an_impossible_port_is_left_out_and_costs_the_others_nothing() {
+    let body = [
+        0, 0, 0, 2, 0, 0, 0, 7, 0, 1, b'h', 0, 1, 0x11, 0x70, // 70000
+        0, 0, 0, 8, 0, 1, b'g', 0, 0, 0, 99, 0, 0, 0, 0,
+    ];
+    let response = MetadataResponse::decode(0, &mut Reader::new(&body)).unwrap();
+    let ids: Vec<i32> = response.brokers.iter().map(|broker| broker.id).collect();
+    assert_eq!(ids, [8]);
 }
 
 proptest! {

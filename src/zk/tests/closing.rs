@@ -1,4 +1,5 @@
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -24,6 +25,7 @@ scenarios! {
     closing_without_server_is_bounded,
     closing_a_hanging_server_is_bounded,
     closing_between_sessions_ends_at_once,
+    a_closed_client_leaves_nothing_in_memory,
 }
 
 fn closing_deletes_ephemerals_at_once(server: ZooKeeper) {
@@ -99,6 +101,23 @@ fn closing_between_sessions_ends_at_once(server: ZooKeeper) {
     let begun = Instant::now();
     client.close();
     assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+fn a_closed_client_leaves_nothing_in_memory(mut server: ZooKeeper) {
+    let (client, _events) = connect(&server, 2000);
+    client.watch_data("/missing").unwrap();
+    let alive = Arc::downgrade(&client.session);
+    drop(client);
+    assert_eq!(alive.strong_count(), 0);
+
+    let (client, _events) = connect(&server, 2000);
+    client.watch_data("/missing").unwrap();
+    let alive = Arc::downgrade(&client.session);
+    server.pause();
+    let _unanswered = client.get("/");
+    drop(client);
+    server.resume();
+    assert_eq!(alive.strong_count(), 0);
 }
 
 /// Runs this test again in a process of its own, as it counts threads and files of the process.

@@ -1,0 +1,507 @@
+use std::collections::BTreeMap;
+use std::thread;
+
+use crossbeam_channel::bounded;
+
+use crate::consumer::owned_partitions::OwnedPartition;
+use crate::consumer::owned_partitions::OwnedPartitions;
+use crate::coordination::ConsumerThreadId;
+use crate::events::Events;
+use crate::events::event_channel;
+use crate::fetch::BufferPool;
+use crate::fetch::Chunk;
+use crate::fetch::PooledBuffer;
+use crate::protocol::Codec;
+use crate::protocol::MessageSet;
+use crate::protocol::MessageSetBuilder;
+
+use super::*;
+
+/// A stream with one partition, `orders/0`, and no fetcher: the tests are the fetcher.
+struct Bench {
+    info: Arc<PartitionTopicInfo>,
+    stream: MessageStream,
+    events: Events,
+    pool: Arc<BufferPool>,
+}
+
+impl Bench {
+    fn new(fetched: i64) -> Self {
+        Self::with(fetched, &[])
+    }
+
+    fn with(fetched: i64, properties: &[(&str, &str)]) -> Self {
+        let mut config = ConsumerConfig::builder()
+            .zookeeper_connect("unused:2181")
+            .group_id("group");
+        for (key, value) in properties {
+            config = config.set(*key, *value);
+        }
+        let queue = ChunkQueue::new(10, 1_000_000);
+        let partition = TopicPartition::new("orders", 0);
+        let info = PartitionTopicInfo::new(partition.clone(), Arc::clone(&queue), Some(fetched));
+        let ownership = Arc::new(Ownership::default());
+        let owned = OwnedPartition {
+            info: Arc::clone(&info),
+            thread: ConsumerThreadId::new("group_member", 0),
+        };
+        ownership.replace(OwnedPartitions {
+            generation: 1,
+            session: Some(1),
+            partitions: BTreeMap::from([(partition, owned)]),
+        });
+        let (sender, events) = event_channel();
+        let context = StreamContext {
+            config: Arc::new(config.build().unwrap()),
+            ownership,
+            stats: Arc::default(),
+            events: sender,
+        };
+        Self {
+            info,
+            stream: MessageStream::new(queue, context),
+            events,
+            pool: BufferPool::new(1_000_000),
+        }
+    }
+
+    /// Puts a set into the queue as the fetcher does, asked for at the position of the partition.
+    fn fetch(&self, set: impl AsRef<[u8]>, next: i64) {
+        let (waiter, _token) = bounded(1);
+        let bytes = set.as_ref().to_vec();
+        let FetchedAt { offset, epoch } = self.position();
+        let chunk = Chunk {
+            info: Arc::clone(&self.info),
+            epoch,
+            fetch_offset: offset,
+            high_watermark: Some(1000),
+            charge: self.info.queue().reserve(bytes.len(), &waiter).unwrap(),
+            message_set: PooledBuffer::new(bytes, &self.pool),
+        };
+        assert!(self.info.enqueue(chunk, next));
+    }
+
+    fn position(&self) -> FetchedAt {
+        match self.info.fetch_position() {
+            crate::fetch::FetchPosition::At { offset, epoch } => FetchedAt { offset, epoch },
+            other => panic!("nothing to fetch: {other:?}"),
+        }
+    }
+
+    /// Offset of the next message that is there.
+    fn next(&mut self) -> Option<Result<i64, StreamError>> {
+        let message = self.stream.try_next()?;
+        Some(message.map(|message| {
+            assert_eq!(message.value(), Some(value(message.offset()).as_bytes()));
+            message.offset()
+        }))
+    }
+
+    /// Offsets of all messages that are there.
+    fn drain(&mut self) -> Vec<i64> {
+        std::iter::from_fn(|| self.next()?.ok()).collect()
+    }
+}
+
+struct FetchedAt {
+    offset: i64,
+    epoch: u64,
+}
+
+fn value(offset: i64) -> String {
+    format!("value {offset}")
+}
+
+fn plain(offsets: impl IntoIterator<Item = i64>) -> MessageSet {
+    filled(MessageSetBuilder::new(), offsets)
+}
+
+fn compressed(offsets: impl IntoIterator<Item = i64>) -> MessageSet {
+    filled(MessageSetBuilder::compressed(Codec::Gzip), offsets)
+}
+
+fn filled(mut set: MessageSetBuilder, offsets: impl IntoIterator<Item = i64>) -> MessageSet {
+    for offset in offsets {
+        set.message(offset, None, Some(value(offset).as_bytes()))
+            .unwrap();
+    }
+    set.build().unwrap()
+}
+
+/// Flips the last byte of the entry at `offset`, which its checksum covers.
+fn damaged(offsets: impl IntoIterator<Item = i64>, offset: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for one in offsets {
+        bytes.extend_from_slice(plain([one]).as_bytes());
+        if one == offset {
+            *bytes.last_mut().unwrap() ^= 1;
+        }
+    }
+    bytes
+}
+
+impl AsRef<[u8]> for MessageSet {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+#[test]
+fn a_set_that_begins_before_the_position_is_delivered_from_the_position_on() {
+    // T10 with the position where it really is: the broker sends whole compressed messages (KAFKA-546).
+    for set in [compressed(0..10), plain(0..10)] {
+        let mut bench = Bench::new(5);
+        bench.fetch(set, 10);
+        assert_eq!(bench.drain(), [5, 6, 7, 8, 9]);
+        bench.stream.queue.close();
+        assert!(bench.next().is_none());
+        assert!(bench.next().is_none(), "the end is for ever");
+    }
+}
+
+#[test]
+fn a_set_wholly_before_the_position_delivers_nothing_and_the_next_one_is_used() {
+    // The original delivered the last entry again and moved the consumed offset back (D43, T14).
+    let mut bench = Bench::new(5);
+    bench.fetch(plain(0..5), 6);
+    bench.fetch(plain(6..8), 8);
+    assert_eq!(bench.drain(), [6, 7]);
+    assert_eq!(bench.info.consumed(), Some(8));
+}
+
+#[test]
+fn a_message_is_consumed_when_the_application_comes_back_for_the_next_one() {
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..3), 3);
+    assert_eq!(bench.next(), Some(Ok(0)));
+    assert_eq!(
+        bench.info.consumed(),
+        Some(0),
+        "a crash now repeats message 0"
+    );
+    assert_eq!(bench.next(), Some(Ok(1)));
+    assert_eq!(bench.info.consumed(), Some(1));
+    bench.stream.mark_consumed();
+    assert_eq!(bench.info.consumed(), Some(2));
+    assert_eq!(bench.next(), Some(Ok(2)));
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert_eq!(bench.info.consumed(), Some(3));
+}
+
+#[test]
+fn a_message_is_consumed_at_once_where_the_configuration_asks_for_the_original_behaviour() {
+    let mut bench = Bench::with(0, &[("consumed.on", "return")]);
+    bench.fetch(plain(0..3), 3);
+    assert_eq!(bench.next(), Some(Ok(0)));
+    assert_eq!(bench.info.consumed(), Some(1));
+}
+
+#[test]
+fn a_batch_takes_what_is_there_over_chunks_and_is_consumed_as_a_whole() {
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..3), 3);
+    bench.fetch(compressed(3..6), 6);
+    let batch = bench.stream.next_batch(5, Duration::ZERO).unwrap().unwrap();
+    assert_eq!(
+        batch.iter().map(Message::offset).collect::<Vec<_>>(),
+        [0, 1, 2, 3, 4]
+    );
+    assert_eq!(bench.info.consumed(), Some(0));
+    let batch = bench.stream.next_batch(5, Duration::ZERO).unwrap().unwrap();
+    assert_eq!(batch.len(), 1);
+    assert_eq!(bench.info.consumed(), Some(5));
+    let nothing = bench.stream.next_batch(5, Duration::ZERO).unwrap();
+    assert_eq!(nothing.unwrap_err(), StreamError::Timeout);
+    assert_eq!(bench.info.consumed(), Some(6));
+    assert!(
+        bench
+            .stream
+            .next_batch(0, Duration::ZERO)
+            .unwrap()
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_batch_left_in_the_middle_counts_up_to_there_whichever_chunk_that_is_in() {
+    for (last, consumed) in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)] {
+        let mut bench = Bench::new(0);
+        bench.fetch(plain(0..2), 2);
+        bench.fetch(compressed(2..5), 5);
+        let batch = bench.stream.next_batch(10, Duration::ZERO);
+        let batch = batch.unwrap().unwrap();
+        assert_eq!(batch.len(), 5);
+        bench.stream.mark_consumed_through(&batch[last]);
+        assert_eq!(bench.info.consumed(), Some(consumed));
+        bench.stream.mark_consumed();
+        assert_eq!(bench.info.consumed(), Some(5));
+    }
+}
+
+#[test]
+fn a_batch_left_before_a_reset_does_not_count_the_reset() {
+    let mut bench = Bench::new(10);
+    bench.fetch(plain(10..12), 12);
+    assert!(bench.info.reset(100, 0));
+    bench.fetch(plain(100..102), 102);
+    let batch = bench.stream.next_batch(10, Duration::ZERO);
+    let batch = batch.unwrap().unwrap();
+    assert_eq!(batch.len(), 4);
+    bench.stream.mark_consumed_through(&batch[1]);
+    assert_eq!(bench.info.consumed(), Some(12));
+    bench.stream.mark_consumed_through(&batch[2]);
+    assert_eq!(bench.info.consumed(), Some(101));
+}
+
+#[test]
+fn a_timeout_can_be_repeated_and_a_message_comes_after_it() {
+    let mut bench = Bench::with(0, &[("consumer.timeout.ms", "1")]);
+    assert_eq!(
+        bench.stream.next().unwrap().unwrap_err(),
+        StreamError::Timeout
+    );
+    assert_eq!(
+        bench.stream.next().unwrap().unwrap_err(),
+        StreamError::Timeout
+    );
+    bench.fetch(plain(0..1), 1);
+    assert_eq!(bench.stream.next().unwrap().unwrap().offset(), 0);
+}
+
+#[test]
+fn a_reset_moves_the_consumed_offset_when_the_stream_reaches_it() {
+    // The original moved it at once, with older chunks still queued (D44, T15).
+    for (reset, rest) in [(100, vec![100, 101]), (0, vec![0, 1])] {
+        let mut bench = Bench::new(10);
+        bench.fetch(plain(10..12), 12);
+        bench.fetch(plain(12..14), 14);
+        assert!(bench.info.reset(reset, 0));
+        bench.fetch(plain(rest.clone()), rest[1] + 1);
+        assert_eq!(bench.next(), Some(Ok(10)));
+        assert_eq!(bench.info.consumed(), Some(10));
+        assert_eq!(bench.drain(), [vec![11, 12, 13], rest.clone()].concat());
+        assert_eq!(bench.info.consumed(), Some(rest[1] + 1));
+    }
+}
+
+#[test]
+fn a_reset_within_a_batch_does_not_count_before_the_batch_does() {
+    let mut bench = Bench::new(10);
+    bench.fetch(plain(10..12), 12);
+    assert!(bench.info.reset(100, 0));
+    let batch = bench
+        .stream
+        .next_batch(10, Duration::ZERO)
+        .unwrap()
+        .unwrap();
+    assert_eq!(batch.len(), 2);
+    assert_eq!(bench.info.consumed(), Some(10));
+    bench.stream.mark_consumed();
+    assert_eq!(bench.info.consumed(), Some(100));
+}
+
+#[test]
+fn nothing_of_a_revoked_generation_is_delivered_wherever_the_revocation_falls() {
+    // The original could publish a chunk again after it was cleared, and hand out a prefetched message
+    // (D40, T16).
+    let mut before_take = Bench::new(0);
+    before_take.fetch(plain(0..3), 3);
+    before_take.info.revoke();
+    assert_eq!(before_take.next(), Some(Err(StreamError::Timeout)));
+
+    let mut within_chunk = Bench::new(0);
+    within_chunk.fetch(plain(0..3), 3);
+    assert_eq!(within_chunk.next(), Some(Ok(0)));
+    within_chunk.info.revoke();
+    assert_eq!(within_chunk.next(), Some(Err(StreamError::Timeout)));
+}
+
+#[test]
+fn a_corrupt_message_is_fetched_again_before_it_is_believed() {
+    let mut bench = Bench::new(0);
+    bench.fetch(damaged(0..4, 2), 4);
+    bench.fetch(plain(4..6), 6);
+    assert_eq!(bench.drain(), [0, 1], "the rest is fetched again from 2");
+    assert_eq!(bench.position().offset, 2);
+    bench.fetch(plain(2..4), 4);
+    assert_eq!(bench.drain(), [2, 3], "it was sound at the second sight");
+}
+
+#[test]
+fn a_corrupt_message_stops_its_partition_until_it_is_skipped() {
+    let mut bench = Bench::new(0);
+    bench.fetch(damaged(0..4, 2), 4);
+    assert_eq!(bench.drain(), [0, 1]);
+    bench.fetch(damaged(2..4, 2), 4);
+    let Some(Err(StreamError::Corrupt {
+        topic_partition,
+        offset,
+        reason,
+    })) = bench.next()
+    else {
+        panic!("the corrupt message is told");
+    };
+    assert_eq!(
+        (topic_partition.to_string().as_str(), offset),
+        ("orders/0", 2)
+    );
+    assert!(reason.contains("checksum"), "{reason}");
+    assert!(matches!(
+        bench.events.try_next(),
+        Some(Event::BadMessage { offset: 2, .. })
+    ));
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)), "told once");
+    assert_eq!(bench.info.consumed(), Some(2), "a commit does not pass it");
+    assert_eq!(
+        bench.stream.skip_bad_message(bench.info.topic_partition()),
+        Some(2)
+    );
+    bench.fetch(damaged(2..4, 2), 4);
+    assert_eq!(bench.drain(), [3]);
+    assert_eq!(bench.info.consumed(), Some(4));
+}
+
+#[test]
+fn a_corrupt_message_is_told_and_skipped_where_the_configuration_says_so() {
+    let mut bench = Bench::with(0, &[("on.bad.message", "skip")]);
+    bench.fetch(damaged(0..4, 2), 4);
+    assert_eq!(bench.drain(), [0, 1]);
+    bench.fetch(damaged(2..4, 2), 4);
+    assert!(matches!(
+        bench.next(),
+        Some(Err(StreamError::Corrupt { offset: 2, .. }))
+    ));
+    bench.fetch(damaged(2..4, 2), 4);
+    assert_eq!(bench.drain(), [3]);
+}
+
+#[test]
+fn a_compressed_message_whose_bytes_are_damaged_is_skipped_as_a_whole() {
+    let mut set = compressed(0..3).as_bytes().to_vec();
+    *set.last_mut().unwrap() ^= 1;
+    let mut bench = Bench::with(0, &[("on.bad.message", "skip")]);
+    for _ in 0..2 {
+        bench.fetch(&set, 3);
+        if let Some(Err(StreamError::Corrupt { offset, .. })) = bench.next() {
+            assert_eq!(offset, 2, "that of the compressed message");
+        }
+    }
+    assert_eq!(bench.position().offset, 3);
+}
+
+#[test]
+fn a_corrupt_message_met_by_a_batch_waits_for_its_turn() {
+    let mut bench = Bench::new(0);
+    bench.fetch(damaged(0..3, 1), 3);
+    let batch = bench
+        .stream
+        .next_batch(10, Duration::ZERO)
+        .unwrap()
+        .unwrap();
+    assert_eq!(batch.len(), 1);
+    let nothing = bench.stream.next_batch(10, Duration::ZERO).unwrap();
+    assert_eq!(nothing.unwrap_err(), StreamError::Timeout);
+    assert_eq!(
+        bench.info.consumed(),
+        Some(1),
+        "message 0 was not lost over it"
+    );
+    bench.fetch(damaged(1..3, 1), 3);
+    let error = bench
+        .stream
+        .next_batch(10, Duration::ZERO)
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, StreamError::Corrupt { offset: 1, .. }));
+}
+
+#[test]
+fn a_message_too_large_is_told_with_the_size_that_it_needs() {
+    let mut bench = Bench::new(7);
+    let entry = BadEntry::TooLarge {
+        needed: Some(2_000_000),
+    };
+    assert!(bench.info.enqueue_bad(7, 8, 0, entry));
+    let Some(Err(StreamError::TooLarge {
+        offset,
+        fetch_size,
+        needed,
+        ..
+    })) = bench.next()
+    else {
+        panic!("it is told");
+    };
+    assert_eq!(
+        (offset, fetch_size, needed),
+        (7, 1_048_576, Some(2_000_000))
+    );
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert_eq!(
+        bench.stream.skip_bad_message(bench.info.topic_partition()),
+        Some(7)
+    );
+    bench.fetch(plain([8]), 9);
+    assert_eq!(bench.drain(), [8]);
+}
+
+#[test]
+fn a_seek_drops_what_was_fetched_and_goes_both_ways() {
+    let mut bench = Bench::new(0);
+    let partition = bench.info.topic_partition().clone();
+    bench.fetch(plain(0..5), 5);
+    assert_eq!(bench.next(), Some(Ok(0)));
+    bench.stream.seek(&partition, 50).unwrap();
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert_eq!(bench.info.consumed(), Some(50));
+    bench.stream.seek(&partition, 3).unwrap();
+    bench.fetch(plain(3..5), 5);
+    assert_eq!(bench.drain(), [3, 4]);
+    assert!(bench.stream.seek(&partition, -1).is_err());
+    let foreign = TopicPartition::new("orders", 9);
+    let error = bench.stream.seek(&foreign, 0).unwrap_err();
+    assert!(error.to_string().contains("orders/9"), "{error}");
+}
+
+#[test]
+fn unpacked_bytes_count_against_the_queue_until_they_are_read() {
+    let mut bench = Bench::new(0);
+    let big = vec![b'x'; 900_000];
+    let mut set = MessageSetBuilder::compressed(Codec::Gzip);
+    set.message(0, None, Some(&big)).unwrap();
+    bench.fetch(set.build().unwrap(), 1);
+    let message = bench.stream.try_next().unwrap().unwrap();
+    let (waiter, _token) = bounded(1);
+    assert!(bench.info.queue().reserve(200_000, &waiter).is_err());
+    assert!(bench.next().is_some());
+    assert!(bench.info.queue().reserve(200_000, &waiter).is_ok());
+    assert_eq!(
+        message.value().unwrap().len(),
+        900_000,
+        "a message that is kept stays whole"
+    );
+}
+
+#[test]
+fn closing_the_queue_ends_a_blocked_stream() {
+    let bench = Bench::new(0);
+    let queue = Arc::clone(bench.info.queue());
+    let mut stream = bench.stream;
+    let blocked = thread::spawn(move || stream.next().is_none());
+    queue.close();
+    assert!(blocked.join().unwrap());
+}
+
+#[test]
+fn a_null_key_is_not_an_empty_one() {
+    let mut set = MessageSetBuilder::new();
+    set.message(0, Some(b""), None).unwrap();
+    set.message(1, None, Some(b"")).unwrap();
+    let mut bench = Bench::new(0);
+    bench.fetch(set.build().unwrap(), 2);
+    let first = bench.stream.try_next().unwrap().unwrap();
+    assert_eq!((first.key(), first.value()), (Some(&b""[..]), None));
+    let second = bench.stream.try_next().unwrap().unwrap();
+    assert_eq!((second.key(), second.value()), (None, Some(&b""[..])));
+    assert_eq!(second.high_watermark(), Some(1000));
+}

@@ -1,0 +1,637 @@
+//! Fetchers against scripted brokers: what each answer does to the partition, its neighbours and its queue.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::cluster::Broker;
+use crate::cluster::TopicPartition;
+use crate::config::ConsumerConfig;
+use crate::error::Error;
+use crate::error::ErrorCode;
+use crate::events::Event;
+use crate::events::Events;
+use crate::events::event_channel;
+use crate::fetch::BadEntry;
+use crate::fetch::BufferPool;
+use crate::fetch::ChunkQueue;
+use crate::fetch::FetchContext;
+use crate::fetch::FetcherManager;
+use crate::fetch::LeaderlessPartitions;
+use crate::fetch::PartitionTopicInfo;
+use crate::fetch::QueueEntry;
+use crate::fetch::Taken;
+use crate::net::BrokerDirectory;
+use crate::net::ClusterMetadata;
+use crate::net::ClusterMetadataOptions;
+use crate::net::fake_broker::FakeBroker;
+use crate::net::fake_broker::FakeBrokerBuilder;
+use crate::net::fake_broker::Received;
+use crate::net::fake_broker::Then;
+use crate::net::fake_broker::await_hang_up;
+use crate::protocol::FetchRequest;
+use crate::protocol::FetchResponse;
+use crate::protocol::FetchedPartition;
+use crate::protocol::ListOffsetsRequest;
+use crate::protocol::ListOffsetsResponse;
+use crate::protocol::MessageSet;
+use crate::protocol::MessageSetBuilder;
+use crate::protocol::MetadataRequest;
+use crate::protocol::MetadataResponse;
+use crate::protocol::OffsetTime;
+use crate::protocol::PartitionMetadata;
+use crate::protocol::PartitionOffsets;
+use crate::protocol::TopicMetadata;
+use crate::thread::StopSignal;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const TOPIC: &str = "orders";
+
+/// What the broker says about the next fetches of one partition; after that it has messages without end.
+type Script = Vec<Result<MessageSet, ErrorCode>>;
+
+/// The state of a cluster of scripted brokers, all of which answer the same.
+#[derive(Default)]
+struct Cluster {
+    scripts: Mutex<HashMap<i32, Script>>,
+    /// Partitions that are at the end of their log.
+    silent: Mutex<Vec<i32>>,
+    leaders: Mutex<BTreeMap<i32, i32>>,
+    brokers: Mutex<Vec<Broker>>,
+    /// Offsets asked for, by partition.
+    asked: Mutex<Vec<(i32, i64)>>,
+    /// What ListOffsets says of a partition, other than offset 500.
+    refused_resets: Mutex<HashMap<i32, ErrorCode>>,
+}
+
+struct Directory(Arc<Cluster>);
+
+impl BrokerDirectory for Directory {
+    fn brokers(&self, _stop: &StopSignal) -> Result<Vec<Broker>, Error> {
+        Ok(self.0.brokers.lock().clone())
+    }
+
+    fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {
+        Ok(topics.to_vec())
+    }
+}
+
+/// A fetcher manager with its partitions, against scripted brokers.
+struct Bench {
+    cluster: Arc<Cluster>,
+    manager: Arc<FetcherManager>,
+    context: FetchContext,
+    events: Events,
+    infos: Vec<Arc<PartitionTopicInfo>>,
+    /// Dropped last.
+    _brokers: Vec<FakeBroker>,
+}
+
+impl Bench {
+    /// One broker, which leads as many partitions as there are start offsets; each has a queue of its own.
+    fn start(starts: &[Option<i64>], scripts: impl IntoIterator<Item = (i32, Script)>) -> Self {
+        Self::start_with(starts, scripts, &[])
+    }
+
+    fn start_with(
+        starts: &[Option<i64>],
+        scripts: impl IntoIterator<Item = (i32, Script)>,
+        properties: &[(&str, &str)],
+    ) -> Self {
+        let cluster = Arc::new(Cluster::default());
+        cluster.scripts.lock().extend(scripts);
+        let broker = scripted(&cluster).start();
+        cluster.brokers.lock().push(broker.as_broker(0));
+        Self::start_on(cluster, vec![broker], starts, properties)
+    }
+
+    fn start_on(
+        cluster: Arc<Cluster>,
+        brokers: Vec<FakeBroker>,
+        starts: &[Option<i64>],
+        properties: &[(&str, &str)],
+    ) -> Self {
+        let mut config = ConsumerConfig::builder()
+            .zookeeper_connect("unused:2181")
+            .group_id("group")
+            .set("refresh.leader.backoff.ms", "20")
+            .set("fetch.message.max.bytes", "1000")
+            .set("auto.offset.reset", "smallest");
+        for (key, value) in properties {
+            config = config.set(*key, *value);
+        }
+        let config = Arc::new(config.build().unwrap());
+        let (sender, events) = event_channel();
+        let metadata = ClusterMetadata::new(
+            Arc::new(Directory(Arc::clone(&cluster))),
+            ClusterMetadataOptions {
+                client_id: String::from("test"),
+                socket_timeout: config.socket_timeout(),
+                backoff: config.refresh_leader_backoff(),
+                max_age: config.metadata_max_age(),
+            },
+        );
+        let context = FetchContext {
+            pool: BufferPool::new(1_000_000),
+            stats: Arc::default(),
+            events: sender,
+            metadata: Arc::new(metadata),
+            leaderless: LeaderlessPartitions::new(),
+            config: Arc::clone(&config),
+        };
+        let infos: Vec<_> = (0..)
+            .zip(starts)
+            .map(|(partition, start)| {
+                let queue = ChunkQueue::new(config.queued_max_message_chunks(), 1_000_000);
+                let partition = TopicPartition::new(TOPIC, partition);
+                PartitionTopicInfo::new(partition, queue, *start)
+            })
+            .collect();
+        let manager = FetcherManager::new(context.clone());
+        manager.start(infos.iter().cloned()).unwrap();
+        Self {
+            cluster,
+            manager,
+            context,
+            events,
+            infos,
+            _brokers: brokers,
+        }
+    }
+
+    fn take(&self, partition: usize) -> QueueEntry {
+        let deadline = Some(Instant::now() + PATIENCE);
+        match self.infos[partition].queue().take(deadline) {
+            Taken::Entry(entry) => entry,
+            other => panic!("nothing came for partition {partition}: {other:?}"),
+        }
+    }
+
+    /// The offset at which the next chunk of a partition was asked for.
+    fn next_chunk(&self, partition: usize) -> i64 {
+        match self.take(partition) {
+            QueueEntry::Messages(chunk) => chunk.fetch_offset,
+            other => panic!("no messages: {other:?}"),
+        }
+    }
+
+    fn await_event(&self, is_it: impl Fn(&Event) -> bool) -> Event {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+            match self.events.next_timeout(left) {
+                Some(event) if is_it(&event) => return event,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        panic!("the event did not come");
+    }
+
+    fn await_failure(&self, partition: i32) -> String {
+        let failed = TopicPartition::new(TOPIC, partition);
+        let event = self.await_event(
+            |event| matches!(event, Event::FetchFailed { partitions, .. } if partitions.contains(&failed)),
+        );
+        match event {
+            Event::FetchFailed { reason, .. } => reason,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn asked(&self, partition: i32) -> Vec<i64> {
+        let asked = self.cluster.asked.lock();
+        let of_it = asked.iter().filter(|(asked, _)| *asked == partition);
+        of_it.map(|(_, offset)| *offset).collect()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.manager.stop();
+        assert!(self.context.leaderless.snapshot().is_empty());
+    }
+}
+
+fn scripted(cluster: &Arc<Cluster>) -> FakeBrokerBuilder {
+    let (of_metadata, of_fetch, of_offsets) = (
+        Arc::clone(cluster),
+        Arc::clone(cluster),
+        Arc::clone(cluster),
+    );
+    FakeBrokerBuilder::default()
+        .answer(move |_: MetadataRequest| of_metadata.metadata())
+        .answer(move |request: FetchRequest| of_fetch.fetch(&request))
+        .answer(move |request: ListOffsetsRequest| of_offsets.list_offsets(&request))
+}
+
+impl Cluster {
+    fn metadata(&self) -> MetadataResponse {
+        let leaders = self.leaders.lock();
+        let partitions = (0..10).map(|partition| PartitionMetadata {
+            error: None,
+            partition,
+            leader: Some(leaders.get(&partition).copied().unwrap_or(0)),
+            replicas: Vec::new(),
+            isr: Vec::new(),
+        });
+        MetadataResponse {
+            brokers: self.brokers.lock().clone(),
+            topics: vec![TopicMetadata {
+                error: None,
+                topic: TOPIC.to_owned(),
+                partitions: partitions.collect(),
+            }],
+        }
+    }
+
+    fn fetch(&self, request: &FetchRequest) -> FetchResponse {
+        let answers = request.partitions.iter().map(|asked| {
+            let partition = asked.topic_partition.partition();
+            self.asked.lock().push((partition, asked.fetch_offset));
+            let answer = self.next_answer(partition, asked.fetch_offset);
+            FetchedPartition {
+                topic_partition: asked.topic_partition.clone(),
+                error: answer.as_ref().err().copied(),
+                high_watermark: answer.is_ok().then_some(1000),
+                message_set: answer.unwrap_or_default(),
+            }
+        });
+        let partitions: Vec<_> = answers.collect();
+        if partitions
+            .iter()
+            .all(|it| it.message_set.is_empty() && it.error.is_none())
+        {
+            // A long poll that found nothing.
+            std::thread::sleep(request.max_wait);
+        }
+        FetchResponse {
+            throttle_time: None,
+            partitions,
+        }
+    }
+
+    fn next_answer(&self, partition: i32, offset: i64) -> Result<MessageSet, ErrorCode> {
+        if let Some(script) = self.scripts.lock().get_mut(&partition)
+            && !script.is_empty()
+        {
+            return script.remove(0);
+        }
+        if self.silent.lock().contains(&partition) {
+            return Ok(MessageSet::default());
+        }
+        Ok(messages(offset..offset + 2))
+    }
+
+    fn list_offsets(&self, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let refused = self.refused_resets.lock();
+        let answers = request.partitions.iter().map(|asked| {
+            assert_eq!(asked.time, OffsetTime::Earliest);
+            let error = refused.get(&asked.topic_partition.partition()).copied();
+            PartitionOffsets {
+                topic_partition: asked.topic_partition.clone(),
+                offsets: if error.is_none() {
+                    vec![500]
+                } else {
+                    Vec::new()
+                },
+                error,
+            }
+        });
+        ListOffsetsResponse {
+            partitions: answers.collect(),
+        }
+    }
+}
+
+fn messages(offsets: std::ops::Range<i64>) -> MessageSet {
+    let mut set = MessageSetBuilder::new();
+    for offset in offsets {
+        set.message(offset, None, Some(b"value")).unwrap();
+    }
+    set.build().unwrap()
+}
+
+/// An entry whose size field says less than any message has.
+fn broken_framing(offset: i64) -> MessageSet {
+    let mut bytes = offset.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&3_i32.to_be_bytes());
+    bytes.extend_from_slice(&[0; 20]);
+    MessageSet::from(bytes)
+}
+
+#[test]
+fn chunks_come_one_after_the_other_and_move_the_position() {
+    let bench = Bench::start(&[Some(0)], []);
+    assert_eq!([0; 3].map(|_| bench.next_chunk(0)), [0, 2, 4]);
+}
+
+#[test]
+fn every_code_that_means_another_leader_or_a_pause_brings_the_partition_back_at_its_position() {
+    for code in [
+        ErrorCode::UnknownTopicOrPartition,
+        ErrorCode::LeaderNotAvailable,
+        ErrorCode::NotLeaderOrFollower,
+        ErrorCode::ReplicaNotAvailable,
+        ErrorCode::UnknownServerError,
+        ErrorCode::TopicAuthorizationFailed,
+        ErrorCode::Other(4711),
+    ] {
+        let script = vec![Ok(messages(7..9)), Err(code)];
+        let bench = Bench::start(&[Some(7), Some(0)], [(0, script)]);
+        assert_eq!(bench.next_chunk(0), 7);
+        assert_eq!(bench.await_failure(0), code.to_string());
+        assert_eq!(bench.next_chunk(0), 9, "{code}");
+        assert_eq!(bench.next_chunk(1), 0, "the neighbour goes on");
+    }
+}
+
+#[test]
+fn an_offset_outside_the_log_is_reset_without_losing_what_is_queued() {
+    let script = vec![Ok(messages(7..9)), Err(ErrorCode::OffsetOutOfRange)];
+    let bench = Bench::start(&[Some(7)], [(0, script)]);
+    let event = bench.await_event(|event| matches!(event, Event::OffsetReset { .. }));
+    assert!(matches!(
+        event,
+        Event::OffsetReset {
+            from: 9,
+            to: 500,
+            ..
+        }
+    ));
+    assert_eq!(
+        bench.infos[0].consumed(),
+        Some(7),
+        "the original jumped here (D44)"
+    );
+    assert_eq!(bench.next_chunk(0), 7);
+    let QueueEntry::Reposition { offset, .. } = bench.take(0) else {
+        panic!("the stream has to learn of it");
+    };
+    assert_eq!(offset, 500);
+    assert_eq!(bench.next_chunk(0), 500);
+}
+
+#[test]
+fn a_partition_whose_reset_fails_does_not_keep_the_others_from_theirs() {
+    // The original gave up the whole batch at the first failure, and tried it again in the same order (D25).
+    let cluster = Arc::new(Cluster::default());
+    cluster
+        .refused_resets
+        .lock()
+        .insert(0, ErrorCode::NotLeaderOrFollower);
+    let broker = scripted(&cluster).start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let bench = Bench::start_on(cluster, vec![broker], &[None, None, None], &[]);
+    assert_eq!((bench.next_chunk(1), bench.next_chunk(2)), (500, 500));
+    assert!(bench.await_failure(0).contains("NotLeaderOrFollower"));
+    bench.cluster.refused_resets.lock().clear();
+    assert_eq!(bench.next_chunk(0), 500);
+}
+
+#[test]
+fn a_full_queue_holds_back_its_own_partition_only() {
+    // The original's fetcher blocked in the full queue, and with it every stream of the broker (D46).
+    let bench = Bench::start(&[Some(0), Some(0)], []);
+    for round in 0..50 {
+        assert_eq!(bench.next_chunk(1), 2 * round);
+    }
+    let held_back = bench.infos[0].queue().len();
+    assert_eq!(held_back, 2, "queued.max.message.chunks");
+    assert_eq!(
+        bench.asked(0).len(),
+        held_back,
+        "asked for no more than there is room for"
+    );
+    assert_eq!(
+        [0; 5].map(|_| bench.next_chunk(0)),
+        [0, 2, 4, 6, 8],
+        "and goes on when read"
+    );
+}
+
+#[test]
+fn a_message_too_large_is_told_once_and_its_partition_waits() {
+    // The original put the same marker into the queue again and again (D47).
+    let whole = messages(0..1);
+    let cut = MessageSet::from(whole.as_bytes()[..20].to_vec());
+    let script = vec![Ok(cut.clone()), Ok(cut)];
+    let bench = Bench::start(&[Some(0), Some(0)], [(0, script)]);
+    let QueueEntry::Bad { offset, entry, .. } = bench.take(0) else {
+        panic!("the cut message is told");
+    };
+    let needed = u64::try_from(whole.len()).ok();
+    assert_eq!((offset, entry), (0, BadEntry::TooLarge { needed }));
+    for _ in 0..10 {
+        bench.next_chunk(1);
+    }
+    assert_eq!(bench.asked(0), [0], "not asked for again");
+    bench.cluster.scripts.lock().clear();
+    assert!(bench.infos[0].skip().is_some());
+    assert_eq!(bench.next_chunk(0), 1);
+}
+
+#[test]
+fn broken_framing_is_fetched_again_and_then_told_while_the_others_go_on() {
+    let script = vec![Ok(broken_framing(5)), Ok(broken_framing(5))];
+    let bench = Bench::start(&[Some(5), Some(0)], [(0, script)]);
+    assert!(bench.await_failure(0).contains("claims a size of 3"));
+    let QueueEntry::Bad { offset, entry, .. } = bench.take(0) else {
+        panic!("it is told");
+    };
+    assert_eq!(offset, 5);
+    assert!(matches!(entry, BadEntry::Corrupt { .. }));
+    assert_eq!(bench.next_chunk(1), 0);
+}
+
+#[test]
+fn a_corrupt_answer_is_forgotten_when_the_next_one_is_sound() {
+    // The first corrupt answer killed the original's fetcher in some versions (T33, D49).
+    let bench = Bench::start(&[Some(0)], [(0, vec![Ok(broken_framing(0))])]);
+    assert_eq!((bench.next_chunk(0), bench.next_chunk(0)), (0, 2));
+}
+
+#[test]
+fn what_follows_whole_entries_is_cut_off_and_fetched_by_the_next_request() {
+    let mut bytes = messages(0..3).as_bytes().to_vec();
+    let whole = bytes.len();
+    bytes.extend_from_slice(broken_framing(3).as_bytes());
+    let bench = Bench::start(&[Some(0)], [(0, vec![Ok(MessageSet::from(bytes))])]);
+    let QueueEntry::Messages(chunk) = bench.take(0) else {
+        panic!("the whole entries are delivered");
+    };
+    assert_eq!(chunk.message_set.len(), whole);
+    assert_eq!(bench.next_chunk(0), 3);
+}
+
+#[test]
+fn a_partition_left_out_of_the_answer_goes_to_the_leader_finder() {
+    let cluster = Arc::new(Cluster::default());
+    let (of_metadata, of_fetch) = (Arc::clone(&cluster), Arc::clone(&cluster));
+    let broker = FakeBrokerBuilder::default()
+        .answer(move |_: MetadataRequest| of_metadata.metadata())
+        .answer(move |request: FetchRequest| {
+            let mut response = of_fetch.fetch(&request);
+            let is_first = of_fetch.asked.lock().len() <= 2;
+            response
+                .partitions
+                .retain(|it| !is_first || it.topic_partition.partition() != 0);
+            response
+        })
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let bench = Bench::start_on(cluster, vec![broker], &[Some(0), Some(0)], &[]);
+    assert_eq!(bench.next_chunk(1), 0);
+    assert!(bench.await_failure(0).contains("left out"));
+    assert_eq!(bench.next_chunk(0), 0);
+}
+
+#[test]
+fn a_moved_leader_is_followed_and_the_position_kept() {
+    let cluster = Arc::new(Cluster::default());
+    let brokers = [scripted(&cluster).start(), scripted(&cluster).start()];
+    *cluster.brokers.lock() = vec![brokers[0].as_broker(0), brokers[1].as_broker(1)];
+    let script = vec![Ok(messages(0..2)), Err(ErrorCode::NotLeaderOrFollower)];
+    cluster.scripts.lock().insert(0, script);
+    cluster.leaders.lock().insert(0, 0);
+    let bench = Bench::start_on(Arc::clone(&cluster), brokers.into(), &[Some(0)], &[]);
+    assert_eq!(bench.next_chunk(0), 0);
+    cluster.leaders.lock().insert(0, 1);
+    bench
+        .await_event(|event| matches!(event, Event::FetchingFrom { broker, .. } if broker.id == 1));
+    assert_eq!(bench.next_chunk(0), 2);
+}
+
+#[test]
+fn a_broken_connection_costs_no_message() {
+    let cluster = Arc::new(Cluster::default());
+    let of_metadata = Arc::clone(&cluster);
+    let of_fetch = Arc::clone(&cluster);
+    let half = move |received: &Received, stream: &mut TcpStream| {
+        let frame = received.frame(&of_fetch.fetch(&received.decode()));
+        if received.before % 3 == 1 {
+            drop(stream.write_all(&frame[..frame.len() / 2]));
+            return Then::Reset;
+        }
+        drop(stream.write_all(&frame));
+        Then::GoOn
+    };
+    let broker = FakeBrokerBuilder::default()
+        .answer(move |_: MetadataRequest| of_metadata.metadata())
+        .on::<FetchRequest>(half)
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let bench = Bench::start_on(cluster, vec![broker], &[Some(0)], &[]);
+    for round in 0..20 {
+        assert_eq!(bench.next_chunk(0), 2 * round);
+    }
+}
+
+#[test]
+fn a_stop_ends_fetchers_that_wait_for_an_answer_all_at_once() {
+    // The original stopped one fetcher after the other, each at the end of its wait (KAFKA-4319, D77).
+    let cluster = Arc::new(Cluster::default());
+    let brokers: Vec<FakeBroker> = (0..4)
+        .map(|_| {
+            let of_metadata = Arc::clone(&cluster);
+            FakeBrokerBuilder::default()
+                .answer(move |_: MetadataRequest| of_metadata.metadata())
+                .on::<FetchRequest>(|_, stream| await_hang_up(stream))
+                .start()
+        })
+        .collect();
+    *cluster.brokers.lock() = (0..)
+        .zip(&brokers)
+        .map(|(id, it)| it.as_broker(id))
+        .collect();
+    cluster.leaders.lock().extend((0..4).map(|n| (n, n)));
+    let starts = [Some(0); 4];
+    let bench = Bench::start_on(cluster, brokers, &starts, &[]);
+    for id in 0..4 {
+        bench.await_event(
+            |event| matches!(event, Event::FetchingFrom { broker, .. } if broker.id == id),
+        );
+    }
+    let started = Instant::now();
+    bench.manager.stop();
+    let took = started.elapsed();
+    assert!(
+        took < Duration::from_secs(2),
+        "socket.timeout.ms is 30 s, it took {took:?}"
+    );
+}
+
+#[test]
+fn partitions_are_spread_over_the_fetchers_of_a_broker_and_idle_fetchers_end() {
+    let starts = [Some(0); 4];
+    let bench = Bench::start_with(&starts, [], &[("num.consumer.fetchers", "2")]);
+    for partition in 0..4 {
+        bench.next_chunk(partition);
+    }
+    assert_eq!(bench.manager.fetcher_count(), 2);
+    for info in &bench.infos[1..] {
+        info.revoke();
+        info.queue().clear();
+    }
+    // A round of the leader finder ends the fetcher that has nothing left.
+    bench
+        .cluster
+        .scripts
+        .lock()
+        .insert(0, vec![Err(ErrorCode::LeaderNotAvailable)]);
+    let deadline = Instant::now() + PATIENCE;
+    while bench.manager.fetcher_count() != 1 {
+        bench
+            .cluster
+            .scripts
+            .lock()
+            .insert(0, vec![Err(ErrorCode::LeaderNotAvailable)]);
+        bench.take(0);
+        assert!(Instant::now() < deadline, "the idle fetcher runs on");
+    }
+}
+
+#[test]
+fn a_broker_on_another_port_gets_a_new_fetcher() {
+    let cluster = Arc::new(Cluster::default());
+    let old = scripted(&cluster).start();
+    cluster.brokers.lock().push(old.as_broker(0));
+    let new = scripted(&cluster).start();
+    let new_broker = new.as_broker(0);
+    let bench = Bench::start_on(Arc::clone(&cluster), vec![new], &[Some(0)], &[]);
+    assert_eq!(bench.next_chunk(0), 0);
+    *cluster.brokers.lock() = vec![new_broker.clone()];
+    drop(old);
+    bench.await_event(
+        |event| matches!(event, Event::FetchingFrom { broker, .. } if *broker == new_broker),
+    );
+    let first = bench.next_chunk(0);
+    assert_eq!(bench.next_chunk(0), first + 2);
+}
+
+#[test]
+fn a_stalled_stream_does_not_make_the_others_wait_longer_than_it_has_stalled() {
+    // A long poll for a silent partition must not delay the one whose queue has just been emptied.
+    let bench = Bench::start_with(
+        &[Some(0), Some(0)],
+        [],
+        &[
+            ("fetch.wait.max.ms", "20000"),
+            ("queued.max.message.chunks", "1"),
+        ],
+    );
+    bench.cluster.silent.lock().push(1);
+    let started = Instant::now();
+    for round in 0..50 {
+        assert_eq!(bench.next_chunk(0), 2 * round);
+    }
+    assert!(
+        started.elapsed() < PATIENCE,
+        "no request may sit out fetch.wait.max.ms"
+    );
+}
