@@ -18,10 +18,16 @@ mod consuming;
 mod hostile_brokers;
 #[cfg(feature = "cli")]
 mod kzc;
+mod leader_change;
 mod member;
-mod positions;
+mod member_process;
 mod mixed_groups;
+mod numbered;
+mod outages;
+mod positions;
 mod readme;
+mod restarts;
+mod shutdowns;
 mod stalled_streams;
 mod support_itself;
 mod topics;
