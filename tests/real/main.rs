@@ -12,10 +12,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod connector;
 mod consuming;
 #[cfg(feature = "cli")]
 mod kzc;
 mod member;
 mod mixed_groups;
 mod readme;
+#[cfg(feature = "cli")]
+mod resuming;
 mod support_itself;

@@ -1,0 +1,329 @@
+//! Who comes next in a group goes on where the one before has committed.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::env;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use kafka_zk_consumer::AutoOffsetReset;
+use kafka_zk_consumer::ConsumerConfig;
+use kafka_zk_consumer::ConsumerConfigBuilder;
+use kafka_zk_consumer::ConsumerConnector;
+use parking_lot::Mutex;
+
+use crate::member::Flow;
+use crate::member::InProcess;
+use crate::member::Numbers;
+use crate::member::config;
+use crate::member::numbers;
+use crate::member::owners;
+use crate::member::produce;
+use crate::member::stored_offset;
+use crate::member::value;
+use crate::member::wait_for_owners;
+use crate::support::KafkaVersion;
+use crate::support::RealCluster;
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
+
+const GROUP: &str = "resuming";
+const TOPIC: &str = "orders";
+const PARTITIONS: i32 = 3;
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Set for the process that runs [`member_that_commits_by_hand`]: where ZooKeeper is.
+const MEMBER_OF: &str = "KZC_TEST_MEMBER_OF";
+
+/// How many messages that process takes between two commits.
+const BETWEEN_COMMITS: usize = 50;
+
+/// Commits by timer would come long after the end of the test.
+fn rarely_committing(builder: ConsumerConfigBuilder) -> ConsumerConfigBuilder {
+    builder.auto_commit_interval(Duration::from_secs(60))
+}
+
+fn cluster() -> RealCluster {
+    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+    cluster.create_topic(TOPIC, PARTITIONS, 1);
+    cluster
+}
+
+/// The numbers `from..to` of each partition.
+fn each(from: i64, to: i64) -> Numbers {
+    (0..PARTITIONS)
+        .map(|partition| (partition, (from..to).collect()))
+        .collect()
+}
+
+fn stored(shell: &ZooKeeperShell) -> BTreeMap<i32, i64> {
+    (0..PARTITIONS)
+        .filter_map(|partition| Some((partition, stored_offset(shell, GROUP, TOPIC, partition)?)))
+        .collect()
+}
+
+#[test]
+fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat() {
+    let cluster = cluster();
+    let shell = cluster.shell();
+    produce(&cluster, TOPIC, PARTITIONS, 0, 400);
+    let mut seen = Numbers::new();
+    for stop_after in [1, 77, 150, 333] {
+        let config = rarely_committing(config(&cluster, GROUP)).build().unwrap();
+        for (partition, numbers) in read_some(config, stop_after) {
+            seen.entry(partition).or_default().extend(numbers);
+        }
+        for (partition, offset) in stored(&shell) {
+            let count = seen.get(&partition).map_or(0, Vec::len);
+            assert_eq!(usize::try_from(offset).unwrap(), count, "{partition}");
+        }
+    }
+    let last = InProcess::join(config(&cluster, GROUP).build().unwrap(), TOPIC, 2);
+    let taken: usize = seen.values().map(Vec::len).sum();
+    wait_until(LIMIT, "the rest", || last.count() + taken >= 1_200);
+    for (partition, numbers) in numbers(last.leave()) {
+        seen.entry(partition).or_default().extend(numbers);
+    }
+    assert_eq!(seen, each(0, 400));
+    assert_eq!(stored(&shell), (0..PARTITIONS).map(|p| (p, 400)).collect());
+}
+
+/// Takes `count` messages with one of two streams, and leaves the group.
+fn read_some(config: ConsumerConfig, count: usize) -> Numbers {
+    let connector = ConsumerConnector::connect(config).unwrap();
+    let mut streams = connector.create_message_streams([(TOPIC, 2)]).unwrap();
+    let mut stream = streams.remove(TOPIC).unwrap().remove(0);
+    let mut values = Vec::new();
+    while values.len() < count {
+        let message = stream.next_timeout(LIMIT).unwrap().unwrap();
+        values.push(String::from_utf8(message.value().unwrap().to_vec()).unwrap());
+    }
+    stream.mark_consumed();
+    connector.shutdown();
+    assert!(stream.next().is_none(), "a stream ends with its connector");
+    numbers(values)
+}
+
+#[test]
+fn a_shutdown_amid_reading_repeats_at_most_the_message_in_hand_of_each_stream() {
+    const MEMBERS: usize = 10;
+    let mut cluster = cluster();
+    let flow = Flow::start(&mut cluster, TOPIC, PARTITIONS, 0);
+    let mut all = Vec::new();
+    let mut sent = 0;
+    for number in 1..=MEMBERS {
+        let config = rarely_committing(config(&cluster, GROUP)).build().unwrap();
+        let member = InProcess::join(config, TOPIC, 2);
+        wait_until(LIMIT, "some messages", || member.count() >= 50);
+        if number == MEMBERS {
+            sent = flow.sent();
+            let goal = numbers_up_to(sent);
+            wait_until(LIMIT, "the rest", || {
+                let values = member.values();
+                let seen: BTreeSet<&String> = all.iter().chain(&values).collect();
+                goal.iter().all(|value| seen.contains(value))
+            });
+        }
+        all.extend(member.leave());
+    }
+    flow.stop();
+    let mut repeats = 0;
+    for (partition, mut seen) in numbers(&all) {
+        let count = seen.len();
+        seen.dedup();
+        repeats += count - seen.len();
+        let end = i64::try_from(seen.len()).unwrap();
+        assert!(end >= sent, "partition {partition}");
+        assert_eq!(seen, (0..end).collect::<Vec<_>>(), "repeated only at once");
+    }
+    println!("{repeats} repeats");
+    assert!(repeats <= 2 * MEMBERS);
+}
+
+fn numbers_up_to(end: i64) -> Vec<String> {
+    (0..PARTITIONS)
+        .flat_map(|partition| (0..end).map(move |number| value(partition, number)))
+        .collect()
+}
+
+#[test]
+fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated() {
+    let cluster = cluster();
+    let shell = cluster.shell();
+    produce(&cluster, TOPIC, PARTITIONS, 0, 100);
+    let mut kzc = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_kzc"))
+            .env_remove("RUST_LOG")
+            .args(["consume", "--zookeeper", &cluster.connect_string()])
+            .args(["--topic", TOPIC, "--group", GROUP, "--from-beginning"])
+            .args(["--property", "consumer.id=killed"])
+            .args(["--property", "auto.commit.interval.ms=60000"])
+            .args(["--property", "zookeeper.session.timeout.ms=4000"])
+            .args(["--property", "rebalance.backoff.ms=500"]),
+    );
+    kzc.wait_for(300);
+    assert_eq!(stored(&shell), BTreeMap::new());
+
+    // A rebalance makes it commit.
+    let guest = join(&cluster, "guest");
+    wait_for_owners(
+        &shell,
+        GROUP,
+        TOPIC,
+        PARTITIONS,
+        &["resuming_guest-0", "resuming_killed-0"],
+    );
+    assert_eq!(guest.leave(), Vec::<String>::new());
+    wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_killed-0"]);
+    assert_eq!(stored(&shell), (0..PARTITIONS).map(|p| (p, 100)).collect());
+
+    produce(&cluster, TOPIC, PARTITIONS, 100, 200);
+    kzc.wait_for(600);
+    kzc.kill();
+    assert_eq!(numbers(kzc.lines()), each(0, 200));
+    assert_eq!(
+        owners(&shell, GROUP, TOPIC).len(),
+        3,
+        "the dead one's nodes"
+    );
+
+    let next = join(&cluster, "next");
+    wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_next-0"]);
+    wait_until(LIMIT, "what was not committed", || next.count() >= 300);
+    assert_eq!(numbers(next.leave()), each(100, 200));
+}
+
+#[test]
+fn after_kill_9_amid_commits_by_hand_only_what_was_not_committed_is_repeated() {
+    let cluster = cluster();
+    let shell = cluster.shell();
+    produce(&cluster, TOPIC, PARTITIONS, 0, 1_000);
+    let mut process = Process::start(
+        Command::new(env::current_exe().unwrap())
+            .args(["resuming::member_that_commits_by_hand", "--exact"])
+            .args(["--nocapture", "--test-threads=1"])
+            .env(MEMBER_OF, cluster.connect_string()),
+    );
+    process.wait_for(10 * BETWEEN_COMMITS + 7);
+    process.kill();
+    let before = numbers(process.lines());
+
+    let next = join(&cluster, "next");
+    wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_next-0"]);
+    // No commit of the dead one can arrive any more, and the next one has not made any yet.
+    let committed = stored(&shell);
+    let rest: i64 = (0..PARTITIONS)
+        .map(|partition| 1_000 - committed.get(&partition).unwrap_or(&0))
+        .sum();
+    wait_until(LIMIT, "the rest", || {
+        next.count() >= usize::try_from(rest).unwrap()
+    });
+    let after = numbers(next.leave());
+    let sum: i64 = committed.values().sum();
+    assert!(sum >= 500, "the last commits were made: {committed:?}");
+    for partition in 0..PARTITIONS {
+        let from = committed.get(&partition).copied().unwrap_or(0);
+        assert_eq!(after[&partition], (from..1_000).collect::<Vec<_>>());
+        let seen = before.get(&partition).cloned().unwrap_or_default();
+        let count = i64::try_from(seen.len()).unwrap();
+        assert_eq!(seen, (0..count).collect::<Vec<_>>());
+        assert!(count >= from, "{partition}: committed {from}, seen {count}");
+    }
+}
+
+/// No test: the member of the test above, in a process that can be killed.
+#[test]
+fn member_that_commits_by_hand() {
+    let Ok(zookeeper) = env::var(MEMBER_OF) else {
+        return;
+    };
+    let config = ConsumerConfig::builder()
+        .zookeeper_connect(zookeeper)
+        .zookeeper_session_timeout(Duration::from_secs(4))
+        .group_id(GROUP)
+        .consumer_id("killed")
+        .auto_offset_reset(AutoOffsetReset::Smallest);
+    let connector = ConsumerConnector::connect(rarely_committing(config).build().unwrap()).unwrap();
+    let mut streams = connector.create_message_streams([(TOPIC, 1)]).unwrap();
+    let mut stream = streams.remove(TOPIC).unwrap().remove(0);
+    for count in 1.. {
+        let message = stream.next().unwrap().unwrap();
+        println!("{}", String::from_utf8_lossy(message.value().unwrap()));
+        if count % BETWEEN_COMMITS == 0 {
+            stream.mark_consumed();
+            connector.commit_offsets().unwrap();
+        }
+    }
+}
+
+fn join(cluster: &RealCluster, name: &str) -> InProcess {
+    let config = config(cluster, GROUP).consumer_id(name);
+    InProcess::join(rarely_committing(config).build().unwrap(), TOPIC, 1)
+}
+
+/// A member in a process of its own, which prints a message a line; killed when dropped.
+struct Process {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let reader = thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // Before the first message, and in lines of its own, a test binary talks of itself.
+                let last = line.rsplit(' ').next().unwrap_or_default();
+                if last.contains('/') {
+                    kept.lock().push(last.to_owned());
+                }
+            }
+        });
+        Self {
+            child,
+            lines,
+            reader: Some(reader),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().clone()
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, count: usize) {
+        wait_until(LIMIT, &format!("{count} lines of a process"), || {
+            self.lines.lock().len() >= count
+        });
+    }
+
+    /// SIGKILL; returns when all that it has printed is read.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
