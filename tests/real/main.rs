@@ -17,6 +17,7 @@ mod consuming;
 #[cfg(feature = "cli")]
 mod kzc;
 mod member;
+#[cfg(feature = "cli")]
 mod mixed_groups;
 mod readme;
 #[cfg(feature = "cli")]

@@ -3,25 +3,20 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::env;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::process::Child;
 use std::process::Command;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
-use parking_lot::Mutex;
 
 use crate::member::Flow;
 use crate::member::InProcess;
 use crate::member::Numbers;
+use crate::member::Process;
 use crate::member::config;
+use crate::member::kzc_consume;
 use crate::member::numbers;
 use crate::member::owners;
 use crate::member::produce;
@@ -158,14 +153,8 @@ fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated() {
     let shell = cluster.shell();
     produce(&cluster, TOPIC, PARTITIONS, 0, 100);
     let mut kzc = Process::start(
-        Command::new(env!("CARGO_BIN_EXE_kzc"))
-            .env_remove("RUST_LOG")
-            .args(["consume", "--zookeeper", &cluster.connect_string()])
-            .args(["--topic", TOPIC, "--group", GROUP, "--from-beginning"])
-            .args(["--property", "consumer.id=killed"])
-            .args(["--property", "auto.commit.interval.ms=60000"])
-            .args(["--property", "zookeeper.session.timeout.ms=4000"])
-            .args(["--property", "rebalance.backoff.ms=500"]),
+        kzc_consume(&cluster, GROUP, TOPIC, "killed")
+            .args(["--property", "auto.commit.interval.ms=60000"]),
     );
     kzc.wait_for(300);
     assert_eq!(stored(&shell), BTreeMap::new());
@@ -265,65 +254,4 @@ fn member_that_commits_by_hand() {
 fn join(cluster: &RealCluster, name: &str) -> InProcess {
     let config = config(cluster, GROUP).consumer_id(name);
     InProcess::join(rarely_committing(config).build().unwrap(), TOPIC, 1)
-}
-
-/// A member in a process of its own, which prints a message a line; killed when dropped.
-struct Process {
-    child: Child,
-    lines: Arc<Mutex<Vec<String>>>,
-    reader: Option<thread::JoinHandle<()>>,
-}
-
-impl Process {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
-        let reader = thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                // Before the first message, and in lines of its own, a test binary talks of itself.
-                let last = line.rsplit(' ').next().unwrap_or_default();
-                if last.contains('/') {
-                    kept.lock().push(last.to_owned());
-                }
-            }
-        });
-        Self {
-            child,
-            lines,
-            reader: Some(reader),
-        }
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.lines.lock().clone()
-    }
-
-    #[track_caller]
-    fn wait_for(&mut self, count: usize) {
-        wait_until(LIMIT, &format!("{count} lines of a process"), || {
-            self.lines.lock().len() >= count
-        });
-    }
-
-    /// SIGKILL; returns when all that it has printed is read.
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        if let Some(reader) = self.reader.take() {
-            reader.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
