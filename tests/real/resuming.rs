@@ -189,10 +189,22 @@ fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated() {
 }
 
 #[test]
+fn after_kill_9_what_came_after_the_last_commit_by_hand_is_repeated() {
+    // 507 messages, of which 500 get committed.
+    assert_eq!(kill_while_committing_by_hand(169), 500);
+}
+
+#[test]
 fn after_kill_9_amid_commits_by_hand_only_what_was_not_committed_is_repeated() {
+    assert!(kill_while_committing_by_hand(5_000) >= 500);
+}
+
+/// Kills a member that has so many messages in each partition, once it has seen 507 in all, and has another
+/// one take over. Returns how many messages were committed.
+fn kill_while_committing_by_hand(count: i64) -> i64 {
     let cluster = cluster();
     let shell = cluster.shell();
-    produce(&cluster, TOPIC, PARTITIONS, 0, 1_000);
+    produce(&cluster, TOPIC, PARTITIONS, 0, count);
     let mut process = Process::start(
         Command::new(env::current_exe().unwrap())
             .args(["resuming::member_that_commits_by_hand", "--exact"])
@@ -207,26 +219,25 @@ fn after_kill_9_amid_commits_by_hand_only_what_was_not_committed_is_repeated() {
     wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_next-0"]);
     // No commit of the dead one can arrive any more, and the next one has not made any yet.
     let committed = stored(&shell);
-    let rest: i64 = (0..PARTITIONS)
-        .map(|partition| 1_000 - committed.get(&partition).unwrap_or(&0))
-        .sum();
-    wait_until(LIMIT, "the rest", || {
-        next.count() >= usize::try_from(rest).unwrap()
-    });
-    let after = numbers(next.leave());
+    let from = |partition: i32| committed.get(&partition).copied().unwrap_or(0);
     let sum: i64 = committed.values().sum();
-    assert!(sum >= 500, "the last commits were made: {committed:?}");
+    let rest = usize::try_from(i64::from(PARTITIONS) * count - sum).unwrap();
+    wait_until(LIMIT, "the rest", || next.count() >= rest);
+    let expected: Numbers = (0..PARTITIONS)
+        .filter(|partition| from(*partition) < count)
+        .map(|partition| (partition, (from(partition)..count).collect()))
+        .collect();
+    assert_eq!(numbers(next.leave()), expected);
     for partition in 0..PARTITIONS {
-        let from = committed.get(&partition).copied().unwrap_or(0);
-        assert_eq!(after[&partition], (from..1_000).collect::<Vec<_>>());
         let seen = before.get(&partition).cloned().unwrap_or_default();
-        let count = i64::try_from(seen.len()).unwrap();
-        assert_eq!(seen, (0..count).collect::<Vec<_>>());
-        assert!(count >= from, "{partition}: committed {from}, seen {count}");
+        let end = i64::try_from(seen.len()).unwrap();
+        assert_eq!(seen, (0..end).collect::<Vec<_>>());
+        assert!(end >= from(partition), "{committed:?}, seen {end}");
     }
+    sum
 }
 
-/// No test: the member of the test above, in a process that can be killed.
+/// No test: the member of the tests above, in a process that can be killed.
 #[test]
 fn member_that_commits_by_hand() {
     let Ok(zookeeper) = env::var(MEMBER_OF) else {
