@@ -17,17 +17,18 @@ mod bad_messages;
 mod consuming;
 mod hostile_brokers;
 #[cfg(feature = "cli")]
+mod killed_members;
+#[cfg(feature = "cli")]
 mod kzc;
 mod leader_change;
 mod member;
-mod member_process;
 mod numbered;
 mod outages;
 mod positions;
 mod readme;
-mod restarts;
 mod shutdowns;
 mod stalled_streams;
 mod support_itself;
+mod taken_nodes;
 mod topics;
 mod topics_support;
