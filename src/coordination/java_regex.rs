@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     /// Right in Java, and refused here.
-    const UNSUPPORTED: [&str; 0] = [];
+    const UNSUPPORTED: [&str; 5] = ["{2}", "^*a", r"\1a", "(?=a)*a", "(?=a)+a"];
 
     #[test]
     fn matches_what_java_matches_and_refuses_what_java_refuses() {

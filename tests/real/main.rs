@@ -22,6 +22,7 @@ mod killed_members;
 mod kzc;
 mod leader_change;
 mod member;
+mod mixed_groups;
 mod numbered;
 mod outages;
 mod positions;

@@ -56,6 +56,7 @@ impl Outline {
         }
     }
 
+    #[cfg(test)]
     /// Whether the first message is larger than the fetch: there are bytes and no whole entry.
     pub(crate) fn is_oversize(&self) -> bool {
         self.last_offset.is_none() && matches!(self.end, SetEnd::Cut { .. })
@@ -79,17 +80,20 @@ impl OuterEntry<'_> {
         self.message.len().saturating_add(FRAMING)
     }
 
+    #[cfg(test)]
     /// The checksum that the message claims.
     pub(crate) fn checksum(&self) -> u32 {
         let checksum = self.message.first_chunk();
         checksum.map_or(0, |bytes| u32::from_be_bytes(*bytes))
     }
 
+    #[cfg(test)]
     /// Number of the message format.
     pub(crate) fn magic(&self) -> u8 {
         self.message.get(4).copied().unwrap_or_default()
     }
 
+    #[cfg(test)]
     /// Attributes of the message; the low three bits are the codec.
     pub(crate) fn attributes(&self) -> u8 {
         self.message.get(5).copied().unwrap_or_default()
