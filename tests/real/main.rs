@@ -17,24 +17,19 @@ mod bad_messages;
 mod connector;
 mod consuming;
 mod hostile_brokers;
-#[cfg(feature = "cli")]
+mod killed_members;
 mod kzc;
 mod leader_change;
 mod member;
-#[cfg(feature = "cli")]
-mod member_process;
-#[cfg(feature = "cli")]
 mod mixed_groups;
 mod numbered;
 mod outages;
 mod positions;
 mod readme;
-#[cfg(feature = "cli")]
-mod restarts;
-#[cfg(feature = "cli")]
 mod resuming;
 mod shutdowns;
 mod stalled_streams;
 mod support_itself;
+mod taken_nodes;
 mod topics;
 mod topics_support;

@@ -203,7 +203,6 @@ fn collect(stream: MessageStream, values: &Mutex<Vec<String>>) {
 }
 
 /// `kzc consume` with the settings of [`config`], for [`Process::start`].
-#[cfg(feature = "cli")]
 pub(crate) fn kzc_consume(cluster: &RealCluster, group: &str, topic: &str, id: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kzc"));
     command
