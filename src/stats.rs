@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crate::cluster::TopicPartition;
 
@@ -20,6 +21,10 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
             /// Events dropped because nobody read them.
             pub events_dropped: u64,
+            /// When the brokers were last asked for metadata.
+            pub last_metadata_try: Option<Instant>,
+            /// When they last answered.
+            pub last_metadata_success: Option<Instant>,
             /// The partitions owned now, sorted.
             pub partitions: Vec<PartitionStats>,
         }
@@ -29,6 +34,8 @@ macro_rules! counters {
                 StatsSnapshot {
                     $($name: self.$name.get(),)*
                     events_dropped: 0,
+                    last_metadata_try: None,
+                    last_metadata_success: None,
                     partitions: Vec::new(),
                 }
             }

@@ -39,6 +39,7 @@ use crate::fetch::FetcherManager;
 use crate::fetch::LeaderlessPartitions;
 use crate::net::ClusterMetadata;
 use crate::net::ClusterMetadataOptions;
+use crate::net::ClusterView;
 use crate::stats::Stats;
 use crate::stats::StatsSnapshot;
 use crate::thread::ShutdownableThread;
@@ -47,7 +48,7 @@ use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
 
-/// How long a shutdown waits for a lost connection to ZooKeeper to come back, for the last commit.
+/// How long a shutdown goes on trying to reach ZooKeeper, for the last commit.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// One member of a consumer group that is coordinated in ZooKeeper.
@@ -80,6 +81,7 @@ pub struct ConsumerConnector {
     ownership: Arc<Ownership>,
     committer: Arc<Committer>,
     fetchers: Arc<FetcherManager>,
+    metadata: Arc<ClusterMetadata>,
     stats: Arc<Stats>,
     state: Arc<StateCell>,
     sender: EventSender,
@@ -115,8 +117,9 @@ impl ConsumerConnector {
         })?;
         let stats = Arc::new(Stats::default());
         let ownership = Arc::new(Ownership::default());
+        // A commit that waited for longer would hold up those who give the partitions up.
         let offsets = ZooKeeperOffsets::new(
-            GroupRegistry::new(Arc::clone(&zk), config.group_id()),
+            GroupRegistry::new(zk.within_lease(), config.group_id()),
             Arc::clone(&stats),
         );
         let committer = Arc::new(Committer::new(
@@ -127,9 +130,11 @@ impl ConsumerConnector {
             sender.clone(),
             config.offsets_channel_backoff(),
         ));
+        let context = fetch_context(&config, &zk, &stats, &sender);
         Ok(Self {
             member_id: member_id(config.group_id(), config.consumer_id()),
-            fetchers: FetcherManager::new(fetch_context(&config, &zk, &stats, &sender)),
+            metadata: Arc::clone(&context.metadata),
+            fetchers: FetcherManager::new(context),
             config,
             zk,
             ownership,
@@ -252,10 +257,25 @@ impl ConsumerConnector {
         self.events.clone()
     }
 
+    /// What the brokers last said of the cluster, as far as it concerns the topics of this member.
+    pub fn cluster_view(&self) -> Arc<ClusterView> {
+        self.metadata.view()
+    }
+
+    /// Waits at most `timeout` for a view newer than version `known`. The leader finder makes one whenever
+    /// a partition is without leader.
+    pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
+        let deadline = Instant::now().checked_add(timeout)?;
+        self.metadata
+            .await_update(known, deadline, &self.closing.signal())
+    }
+
     /// What the connector has counted, and where it stands in each partition that it owns.
     pub fn stats(&self) -> StatsSnapshot {
         let mut stats = self.stats.snapshot();
         stats.events_dropped = self.sender.dropped();
+        stats.last_metadata_try = self.metadata.last_try();
+        stats.last_metadata_success = self.metadata.last_success();
         stats.partitions = self
             .ownership
             .current()
@@ -269,15 +289,17 @@ impl ConsumerConnector {
     /// ZooKeeper session, which deletes the member's nodes.
     ///
     /// Every step is done even if an earlier one failed (D20); what failed is told by
-    /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes no longer than the calls to ZooKeeper
-    /// that are under way; without ZooKeeper about two seconds. A second call returns at once, and waits for
-    /// the first. What a stream has handed out and the application not come back for is delivered again.
+    /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
+    /// of reach, or does not answer, two to four seconds. A second call returns at once, and waits for the
+    /// first. What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
         if !self.closing.stop() {
             // The first call may still be at work.
             drop(self.group.lock());
             return;
         }
+        // From then on nobody waits for ZooKeeper any more, those included who do already.
+        self.zk.cancel_at(Instant::now() + SHUTDOWN_GRACE);
         self.await_zookeeper();
         let mut group = self.group.lock();
         group.rebalance.take();
@@ -288,16 +310,19 @@ impl ConsumerConnector {
         }
         if self.config.auto_commit_enable() {
             // The pause between attempts must not end at once, as `closing` would have it.
-            let unhurried = Stopper::new();
             let outcome = self
                 .committer
-                .commit_owned(self.commit_attempts(), &unhurried.signal());
+                .commit_owned(self.commit_attempts(), &self.zk.cancel_signal());
             self.committer.report(outcome);
         }
         for info in self.ownership.current().infos() {
             info.revoke();
         }
         self.committer.withdraw();
+        if self.zk.cancel_signal().is_stopped() {
+            let reason = String::from("no answer of zookeeper in time, nodes go with the session");
+            self.sender.send(Event::ShutdownIncomplete { reason });
+        }
         self.zk.close();
         self.state.set(ConnectorState::ShutDown);
     }
@@ -313,18 +338,10 @@ impl ConsumerConnector {
         self.config.offsets_commit_max_retries().saturating_add(1)
     }
 
-    /// Gives a short outage of ZooKeeper the time to end; otherwise ends every call to it.
+    /// Gives a short outage of ZooKeeper the time to end, as long as calls are not cancelled.
     fn await_zookeeper(&self) {
-        let deadline = Instant::now() + SHUTDOWN_GRACE;
-        let never = Stopper::new();
-        while !self.zk.is_connected() {
-            if Instant::now() >= deadline {
-                let reason = String::from("zookeeper is out of reach, nodes go with the session");
-                self.sender.send(Event::ShutdownIncomplete { reason });
-                return self.zk.cancel();
-            }
-            never.signal().pause(Duration::from_millis(20));
-        }
+        let cancelled = self.zk.cancel_signal();
+        while !self.zk.is_connected() && cancelled.pause(Duration::from_millis(20)) {}
     }
 
     /// Each stream has its own queue, and an equal share of `queued.max.bytes`.
@@ -365,7 +382,8 @@ impl ConsumerConnector {
 
     fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
         let stop = self.closing.signal();
-        let zk = self.zk.observing(&stop);
+        // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
+        let zk = self.zk.observing(&stop).within_lease();
         Member {
             id: self.member_id.clone(),
             config: Arc::clone(&self.config),

@@ -115,7 +115,8 @@ impl Member {
     fn assign(&self, watched: &[String]) -> Result<Assignment, Error> {
         let topics: Vec<String> = self.topic_count.topics().map(str::to_owned).collect();
         let read = self.topics.watch_partitions(&topics)?;
-        let members = self.group.members()?;
+        let exclude_internal = self.config.exclude_internal_topics();
+        let members = self.group.members(&topics, exclude_internal)?;
         if !members.iter().map(|member| &member.id).eq(watched) {
             return Err(Error::GroupChanged);
         }
@@ -276,7 +277,7 @@ impl Member {
                 continue;
             };
             checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
-            let info = PartitionTopicInfo::new(partition.clone(), queue, offset, generation);
+            let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
             let thread = thread.clone();
             owned
                 .partitions

@@ -269,6 +269,7 @@ impl Charge {
         self.bytes = bytes;
     }
 
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -294,7 +295,7 @@ mod tests {
 
     fn chunk(queue: &Arc<ChunkQueue>, charge: Charge) -> QueueEntry {
         let partition = TopicPartition::new("orders", 0);
-        let info = PartitionTopicInfo::new(partition, Arc::clone(queue), Some(0), 1);
+        let info = PartitionTopicInfo::new(partition, Arc::clone(queue), Some(0));
         QueueEntry::Messages(Chunk {
             info,
             epoch: 0,

@@ -16,6 +16,7 @@ use crate::fetch::chunk_queue::Full;
 use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::fetch::partition_topic_info::Verdict;
+use crate::net::means_stale;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchSink;
 use crate::protocol::Outline;
@@ -153,7 +154,8 @@ impl<'a> FetchAnswers<'a> {
 
     /// After a whole answer: partitions that it lacks have failed.
     pub(crate) fn finish(mut self, answered: bool) -> Handled {
-        if answered {
+        if answered && self.asked.values().any(|partitions| !partitions.is_empty()) {
+            self.context.metadata.request_refresh();
             for asked in self.asked.into_values().flat_map(HashMap::into_values) {
                 let reason = String::from("left out of the answer");
                 self.handled.failed.push((asked.info, reason));
@@ -170,6 +172,9 @@ impl<'a> FetchAnswers<'a> {
         if code == ErrorCode::OffsetOutOfRange {
             self.handled.out_of_range.push((asked.info, asked.epoch));
         } else {
+            if means_stale(code) {
+                self.context.metadata.request_refresh();
+            }
             self.handled.failed.push((asked.info, code.to_string()));
         }
     }

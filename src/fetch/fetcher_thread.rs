@@ -30,6 +30,7 @@ use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::net::ClusterMetadata;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
+use crate::net::means_stale;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::OffsetTime;
 use crate::protocol::PartitionOffsets;
@@ -260,7 +261,6 @@ impl Fetcher {
                 .partitions
                 .lock()
                 .retain(|info| !lost.contains(&Arc::as_ptr(info)));
-            self.context.metadata.request_refresh();
             self.context.leaderless.add(infos);
         }
     }
@@ -268,6 +268,7 @@ impl Fetcher {
     /// A request failed as a whole: its partitions go to the leader finder, and the broker gets a rest (D50).
     fn give_up_all(&self, infos: Vec<Arc<PartitionTopicInfo>>, error: &Error, stop: &StopSignal) {
         let reason = error.chain();
+        self.context.metadata.request_refresh();
         self.give_up(
             infos
                 .into_iter()
@@ -309,7 +310,14 @@ impl Fetcher {
             .collect();
         let mut failed = Vec::new();
         for (info, epoch) in partitions {
-            match first_offset(answers.remove(info.topic_partition())) {
+            let answer = answers.remove(info.topic_partition());
+            if answer
+                .as_ref()
+                .is_none_or(|it| it.error.is_some_and(means_stale))
+            {
+                self.context.metadata.request_refresh();
+            }
+            match first_offset(answer) {
                 Ok(offset) => self.reset(info, offset, *epoch),
                 Err(reason) => failed.push((Arc::clone(info), reason)),
             }

@@ -99,7 +99,7 @@ mod tests {
 
     fn info(partition: i32) -> Arc<PartitionTopicInfo> {
         let topic_partition = TopicPartition::new("orders", partition);
-        PartitionTopicInfo::new(topic_partition, ChunkQueue::new(1, 1), None, 1)
+        PartitionTopicInfo::new(topic_partition, ChunkQueue::new(1, 1), None)
     }
 
     #[test]

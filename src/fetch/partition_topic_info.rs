@@ -26,7 +26,6 @@ const UNKNOWN: i64 = -1;
 #[derive(Debug)]
 pub(crate) struct PartitionTopicInfo {
     topic_partition: TopicPartition,
-    generation: u64,
     queue: Arc<ChunkQueue>,
     fetching: Mutex<Fetching>,
     /// Written by the stream's thread, and by a reset or seek while nothing of this partition is queued.
@@ -86,11 +85,9 @@ impl PartitionTopicInfo {
         topic_partition: TopicPartition,
         queue: Arc<ChunkQueue>,
         start: Option<i64>,
-        generation: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
             topic_partition,
-            generation,
             queue,
             fetching: Mutex::new(Fetching {
                 fetched: start,
@@ -106,10 +103,6 @@ impl PartitionTopicInfo {
 
     pub(crate) fn topic_partition(&self) -> &TopicPartition {
         &self.topic_partition
-    }
-
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
     }
 
     pub(crate) fn queue(&self) -> &Arc<ChunkQueue> {
@@ -305,7 +298,7 @@ mod tests {
 
     fn info(start: Option<i64>) -> Arc<PartitionTopicInfo> {
         let queue = ChunkQueue::new(10, 1000);
-        PartitionTopicInfo::new(TopicPartition::new("orders", 3), queue, start, 1)
+        PartitionTopicInfo::new(TopicPartition::new("orders", 3), queue, start)
     }
 
     fn chunk(info: &Arc<PartitionTopicInfo>, fetch_offset: i64, epoch: u64) -> Chunk {

@@ -150,7 +150,7 @@ impl Bench {
             .map(|(partition, start)| {
                 let queue = ChunkQueue::new(config.queued_max_message_chunks(), 1_000_000);
                 let partition = TopicPartition::new(TOPIC, partition);
-                PartitionTopicInfo::new(partition, queue, *start, 1)
+                PartitionTopicInfo::new(partition, queue, *start)
             })
             .collect();
         let manager = FetcherManager::new(context.clone());

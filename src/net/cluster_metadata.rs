@@ -53,8 +53,8 @@ struct State {
     is_stale: bool,
     last_try: Option<Instant>,
     last_success: Option<Instant>,
-    /// Ends the refresh in flight, if there is one.
-    in_flight: Option<Canceller>,
+    /// Some thread is asking.
+    in_flight: bool,
     /// Stopped, and replaced by a new one, at the end of every refresh.
     finished: Stopper,
     /// Of the next metadata request.
@@ -93,7 +93,7 @@ impl ClusterMetadata {
             is_stale: false,
             last_try: None,
             last_success: None,
-            in_flight: None,
+            in_flight: false,
             finished: Stopper::new(),
             correlation_id: 0,
         };
@@ -191,14 +191,6 @@ impl ClusterMetadata {
         }
     }
 
-    /// Ends the refresh in flight at once, with [`Error::Closed`]; later ones are not affected.
-    pub(crate) fn cancel(&self) {
-        let in_flight = self.state.lock().in_flight.clone();
-        if let Some(canceller) = in_flight {
-            canceller.cancel();
-        }
-    }
-
     fn fresh_view_of(&self, partitions: &[TopicPartition]) -> Option<Arc<ClusterView>> {
         let state = self.state.lock();
         let is_young = state
@@ -235,21 +227,20 @@ impl ClusterMetadata {
         if state.view.version() > known && has_all() {
             return Step::Turn(Turn::Done(Arc::clone(&state.view)));
         }
-        if state.in_flight.is_some() {
+        if state.in_flight {
             return Step::Await(state.finished.signal());
         }
         let due = state.last_try.map(|last| last + self.options.backoff);
         if let Some(due) = due.filter(|due| *due > now) {
             return Step::Pause(due);
         }
-        let canceller = Canceller::observing(stop);
-        state.in_flight = Some(canceller.clone());
+        state.in_flight = true;
         state.last_try = Some(now);
         // Who finds the view out of date from now on means the answer that we shall get, too.
         state.is_stale = false;
         Step::Turn(Turn::Own(Flight {
             metadata: self,
-            canceller,
+            canceller: Canceller::observing(stop),
             has_landed: false,
         }))
     }
@@ -336,7 +327,7 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let mut state = self.metadata.state.lock();
-        state.in_flight = None;
+        state.in_flight = false;
         state.is_stale |= !self.has_landed;
         mem::replace(&mut state.finished, Stopper::new()).stop();
     }

@@ -11,8 +11,10 @@ use crate::protocol::PartitionMetadata;
 use crate::protocol::TopicMetadata;
 
 /// What the brokers last said about themselves and about the topics that they were asked for.
+///
+/// Never changes; a refresh makes another one, with a higher version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClusterView {
+pub struct ClusterView {
     version: u64,
     brokers: BTreeMap<i32, Broker>,
     topics: BTreeMap<String, TopicView>,
@@ -20,54 +22,54 @@ pub(crate) struct ClusterView {
 
 /// One topic of a [`ClusterView`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TopicView {
+pub struct TopicView {
     /// The error of the topic as a whole, which mostly comes without partitions.
-    pub(crate) error: Option<ErrorCode>,
+    pub error: Option<ErrorCode>,
     /// By number; the numbers may have gaps.
-    pub(crate) partitions: BTreeMap<i32, PartitionView>,
+    pub partitions: BTreeMap<i32, PartitionView>,
 }
 
 /// One partition of a [`ClusterView`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PartitionView {
+pub struct PartitionView {
     /// Id of the leader. `None` while there is none, or none whose address was told.
-    pub(crate) leader: Option<i32>,
+    pub leader: Option<i32>,
     /// Ids of the brokers that hold the partition; old brokers leave dead ones out.
-    pub(crate) replicas: Vec<i32>,
+    pub replicas: Vec<i32>,
     /// Ids of those that have caught up with the leader.
-    pub(crate) in_sync: Vec<i32>,
+    pub in_sync: Vec<i32>,
 }
 
 impl ClusterView {
     /// Counts the successful refreshes; 0 before the first.
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version
     }
 
     /// All known brokers by their ids.
-    pub(crate) fn brokers(&self) -> &BTreeMap<i32, Broker> {
+    pub fn brokers(&self) -> &BTreeMap<i32, Broker> {
         &self.brokers
     }
 
     /// `None`: not asked for, or not there.
-    pub(crate) fn topic(&self, topic: &str) -> Option<&TopicView> {
+    pub fn topic(&self, topic: &str) -> Option<&TopicView> {
         self.topics.get(topic)
     }
 
     /// `None`: not asked for, or not there.
-    pub(crate) fn partition(&self, topic_partition: &TopicPartition) -> Option<&PartitionView> {
+    pub fn partition(&self, topic_partition: &TopicPartition) -> Option<&PartitionView> {
         self.topic(topic_partition.topic())?
             .partitions
             .get(&topic_partition.partition())
     }
 
     /// The broker to fetch from. `None` while nobody leads the partition, or its leader's address is unknown.
-    pub(crate) fn leader(&self, topic_partition: &TopicPartition) -> Option<&Broker> {
+    pub fn leader(&self, topic_partition: &TopicPartition) -> Option<&Broker> {
         self.brokers.get(&self.partition(topic_partition)?.leader?)
     }
 
     /// The partitions that broker `id` leads, in order.
-    pub(crate) fn led_by(&self, id: i32) -> Vec<TopicPartition> {
+    pub fn led_by(&self, id: i32) -> Vec<TopicPartition> {
         let mut led = Vec::new();
         for (name, topic) in &self.topics {
             let of_topic = topic.partitions.iter();
@@ -78,13 +80,13 @@ impl ClusterView {
     }
 
     /// The topics that came with an error of their own.
-    pub(crate) fn topics_in_error(&self) -> impl Iterator<Item = (&str, ErrorCode)> {
+    pub fn topics_in_error(&self) -> impl Iterator<Item = (&str, ErrorCode)> {
         let topics = self.topics.iter();
         topics.filter_map(|(name, topic)| Some((name.as_str(), topic.error?)))
     }
 
     /// Whether each of `partitions` is here with a leader.
-    pub(crate) fn is_complete_for(&self, partitions: &[TopicPartition]) -> bool {
+    pub(super) fn is_complete_for(&self, partitions: &[TopicPartition]) -> bool {
         partitions
             .iter()
             .all(|partition| self.leader(partition).is_some())

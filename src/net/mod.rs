@@ -37,14 +37,12 @@ mod simple_consumer;
 mod sync_producer;
 
 pub(crate) use broker_directory::BrokerDirectory;
-pub(crate) use canceller::Canceller;
 pub(crate) use cluster_metadata::ClusterMetadata;
 pub(crate) use cluster_metadata::ClusterMetadataOptions;
 pub(crate) use cluster_metadata::means_stale;
-pub(crate) use cluster_view::ClusterView;
-pub(crate) use cluster_view::PartitionView;
-pub(crate) use cluster_view::TopicView;
-pub(crate) use simple_consumer::FetchOutcome;
+pub use cluster_view::ClusterView;
+pub use cluster_view::PartitionView;
+pub use cluster_view::TopicView;
 pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;
 pub use sync_producer::SyncProducer;

@@ -110,11 +110,6 @@ impl SimpleConsumer {
         &self.address
     }
 
-    /// Ends what another thread is blocked in here, for good.
-    pub(crate) fn canceller(&self) -> Canceller {
-        self.canceller.clone()
-    }
-
     /// Asks for messages.
     ///
     /// # Errors

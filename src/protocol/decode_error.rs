@@ -45,13 +45,14 @@ pub(crate) enum DecodeError {
     },
 }
 
+#[cfg(test)]
 impl DecodeError {
     /// Whether the stream is to blame, not what came over it.
     pub(crate) fn is_io(&self) -> bool {
         matches!(self, Self::Io { .. })
     }
 
-    /// The field that was due, for tests and logs.
+    /// The field that was due.
     pub(crate) fn field(&self) -> &'static str {
         match self {
             Self::Truncated { field, .. }

@@ -34,14 +34,14 @@ mod message_set;
 mod tests;
 
 pub(crate) use decode_error::DecodeError;
-pub(crate) use encode_error::EncodeError;
 pub(crate) use reader::Reader;
-pub(crate) use writer::Writer;
 
 pub(crate) use request::Request;
+#[cfg(test)]
 pub(crate) use request::RequestHeader;
 pub(crate) use request::Response;
 pub(crate) use request::request_frame;
+#[cfg(test)]
 pub(crate) use request::response_frame;
 
 pub use fetch::FetchPartition;
@@ -75,8 +75,6 @@ pub use message_set::MessageAndOffset;
 pub use message_set::MessageSet;
 pub use message_set::MessageSetBuilder;
 pub use message_set::Messages;
-pub(crate) use message_set::OuterEntries;
-pub(crate) use message_set::OuterEntry;
 pub(crate) use message_set::Outline;
 pub(crate) use message_set::RawMessage;
 pub(crate) use message_set::RawWrapper;

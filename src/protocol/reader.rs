@@ -15,6 +15,7 @@ pub(crate) struct Reader<R> {
     remaining: usize,
 }
 
+#[cfg(test)]
 impl<'a> Reader<&'a [u8]> {
     /// Reads a frame that is in memory.
     pub(crate) fn new(frame: &'a [u8]) -> Self {
@@ -67,11 +68,6 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// One byte, signed.
-    pub(crate) fn i8(&mut self, field: &'static str) -> Result<i8, DecodeError> {
-        self.fixed(field).map(i8::from_be_bytes)
-    }
-
     /// Two bytes, signed.
     pub(crate) fn i16(&mut self, field: &'static str) -> Result<i16, DecodeError> {
         self.fixed(field).map(i16::from_be_bytes)
@@ -80,11 +76,6 @@ impl<R: Read> Reader<R> {
     /// Four bytes, signed.
     pub(crate) fn i32(&mut self, field: &'static str) -> Result<i32, DecodeError> {
         self.fixed(field).map(i32::from_be_bytes)
-    }
-
-    /// Four bytes, unsigned.
-    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
-        self.fixed(field).map(u32::from_be_bytes)
     }
 
     /// Eight bytes, signed.

@@ -7,4 +7,6 @@
     clippy::unwrap_used
 )]
 
+#[cfg(feature = "cli")]
+mod kzc;
 mod layering;

@@ -16,8 +16,18 @@ mod bad_input;
 mod bad_messages;
 mod consuming;
 mod hostile_brokers;
+#[cfg(feature = "cli")]
+mod kzc;
+mod leader_change;
+mod member;
+mod member_process;
+mod mixed_groups;
+mod numbered;
+mod outages;
 mod positions;
 mod readme;
+mod restarts;
+mod shutdowns;
 mod stalled_streams;
 mod support_itself;
 mod topics;

@@ -645,7 +645,7 @@ fn assert_soon(attempt: impl Fn() -> Duration) {
 }
 
 #[test]
-fn a_stop_or_a_cancel_ends_a_blocked_refresh_at_once() {
+fn a_stop_ends_a_blocked_refresh_at_once() {
     let (received, is_received) = unbounded();
     let broker = FakeBroker::handling::<MetadataRequest>(move |_, stream| {
         received.send(()).unwrap();
@@ -655,11 +655,6 @@ fn a_stop_or_a_cancel_ends_a_blocked_refresh_at_once() {
     assert_soon(|| {
         time_to_end(broker.as_broker(1), blocked, |_, stopper| {
             stopper.stop();
-        })
-    });
-    assert_soon(|| {
-        time_to_end(broker.as_broker(1), blocked, |metadata, _| {
-            metadata.cancel()
         })
     });
 }
@@ -678,14 +673,6 @@ fn a_stop_ends_a_refresh_that_is_connecting() {
             stopper.stop();
         })
     });
-}
-
-#[test]
-fn cancelling_one_refresh_does_not_end_the_next() {
-    let broker = FakeBroker::answering(healthy);
-    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
-    metadata.cancel();
-    metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
 }
 
 #[test]

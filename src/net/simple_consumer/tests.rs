@@ -414,14 +414,13 @@ fn assert_soon(attempt: impl Fn() -> Duration) {
 }
 
 #[test]
-fn cancelling_and_closing_end_a_blocked_read_at_once() {
+fn closing_ends_a_blocked_read_at_once() {
     let (received, is_received) = unbounded();
     let broker = faulty(usize::MAX, move |_, stream| {
         received.send(()).unwrap();
         await_hang_up(stream)
     });
     let blocked = || is_received.recv_timeout(LONG).unwrap();
-    assert_soon(|| time_to_end(broker.address(), blocked, |it| it.canceller().cancel()));
     assert_soon(|| time_to_end(broker.address(), blocked, SimpleConsumer::close));
     assert_eq!(
         broker.connections(),
@@ -431,13 +430,13 @@ fn cancelling_and_closing_end_a_blocked_read_at_once() {
 }
 
 #[test]
-fn cancelling_ends_a_blocked_connect_at_once() {
+fn closing_ends_a_blocked_connect_at_once() {
     let port = FullPort::new();
     let blocked = || {
         // Longer than the first slice of the attempt.
         thread::park_timeout(SOON);
     };
-    assert_soon(|| time_to_end(port.address.clone(), blocked, |it| it.canceller().cancel()));
+    assert_soon(|| time_to_end(port.address.clone(), blocked, SimpleConsumer::close));
 }
 
 #[test]

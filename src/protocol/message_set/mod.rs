@@ -37,7 +37,9 @@ pub(crate) use entry_cursor::RawMessage;
 pub(crate) use entry_cursor::RawWrapper;
 pub use messages::MessageAndOffset;
 pub use messages::Messages;
+#[cfg(test)]
 pub(crate) use outline::OuterEntries;
+#[cfg(test)]
 pub(crate) use outline::OuterEntry;
 pub(crate) use outline::Outline;
 pub(crate) use outline::SetEnd;

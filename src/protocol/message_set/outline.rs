@@ -4,6 +4,9 @@ use crate::protocol::message_set::entry_cursor::FRAMING;
 use crate::protocol::message_set::entry_cursor::LEAST_SIZE;
 use crate::protocol::message_set::entry_cursor::framing;
 
+/// The offset of a filler: -1.
+const FILLER: [u8; 8] = [0xff; 8];
+
 /// What a fetcher has to know of a set: one pass over the framing of its outer entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outline {
@@ -53,6 +56,7 @@ impl Outline {
         }
     }
 
+    #[cfg(test)]
     /// Whether the first message is larger than the fetch: there are bytes and no whole entry.
     pub(crate) fn is_oversize(&self) -> bool {
         self.last_offset.is_none() && matches!(self.end, SetEnd::Cut { .. })
@@ -76,17 +80,20 @@ impl OuterEntry<'_> {
         self.message.len().saturating_add(FRAMING)
     }
 
+    #[cfg(test)]
     /// The checksum that the message claims.
     pub(crate) fn checksum(&self) -> u32 {
         let checksum = self.message.first_chunk();
         checksum.map_or(0, |bytes| u32::from_be_bytes(*bytes))
     }
 
+    #[cfg(test)]
     /// Number of the message format.
     pub(crate) fn magic(&self) -> u8 {
         self.message.get(4).copied().unwrap_or_default()
     }
 
+    #[cfg(test)]
     /// Attributes of the message; the low three bits are the codec.
     pub(crate) fn attributes(&self) -> u8 {
         self.message.get(5).copied().unwrap_or_default()
@@ -113,6 +120,7 @@ impl<'a> OuterEntries<'a> {
     pub(crate) fn end(&self) -> SetEnd {
         match framing(self.rest) {
             _ if self.rest.is_empty() => SetEnd::Whole,
+            None if self.rest.starts_with(&FILLER) => SetEnd::Filler,
             None => SetEnd::Cut {
                 offset: None,
                 needed: None,

@@ -16,7 +16,6 @@ use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
 use crate::protocol::DecodeError;
-use crate::protocol::EncodeError;
 use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
@@ -40,6 +39,7 @@ use crate::protocol::RequestHeader;
 use crate::protocol::RequiredAcks;
 use crate::protocol::Response;
 use crate::protocol::TopicMetadata;
+use crate::protocol::encode_error::EncodeError;
 use crate::protocol::request_frame;
 use crate::protocol::response_frame;
 

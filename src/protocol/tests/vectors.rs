@@ -23,7 +23,6 @@ use crate::protocol::MessageSet;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 use crate::protocol::OffsetTime;
-use crate::protocol::OuterEntries;
 use crate::protocol::Outline;
 use crate::protocol::ProducePartition;
 use crate::protocol::ProduceRequest;
@@ -35,6 +34,7 @@ use crate::protocol::RequestHeader;
 use crate::protocol::RequiredAcks;
 use crate::protocol::Response;
 use crate::protocol::SetEnd;
+use crate::protocol::message_set::OuterEntries;
 use crate::protocol::request_frame;
 use crate::protocol::response_frame;
 use crate::protocol::tests::recorded;
@@ -261,7 +261,7 @@ fn check_set(name: &str, set: &MessageSet, expected: &Value) {
     assert_eq!(messages.next(), None, "{name}");
 }
 
-fn outer_entry(entry: crate::protocol::OuterEntry<'_>) -> Value {
+fn outer_entry(entry: crate::protocol::message_set::OuterEntry<'_>) -> Value {
     if entry.magic() != 0 {
         return json!({
             "position": entry.position,
