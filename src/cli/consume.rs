@@ -11,7 +11,6 @@ use kafka_zk_consumer::StreamError;
 
 use crate::cli::arguments::ConsumeArguments;
 use crate::cli::budget::Budget;
-use crate::cli::budget::Silence;
 use crate::cli::ending::Ending;
 use crate::cli::failure::Failure;
 use crate::cli::message_format::Field;
@@ -21,6 +20,7 @@ use crate::cli::output::Output;
 use crate::cli::run::say;
 use crate::cli::session;
 use crate::cli::settings::Settings;
+use crate::cli::silence::Silence;
 
 /// Most messages that are written before they are counted as consumed.
 const BATCH: usize = 1_000;
@@ -49,7 +49,9 @@ pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(
         consumption.read(stream);
     });
     let written = consumption.output.written();
-    say(&format!("Processed a total of {written} messages"));
+    if result.is_ok() || written > 0 {
+        say(&format!("Processed a total of {written} messages"));
+    }
     result
 }
 

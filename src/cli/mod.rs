@@ -22,6 +22,7 @@ mod budget;
 mod ending;
 mod event_warnings;
 mod session;
+mod silence;
 
 mod consume;
 mod message_format;

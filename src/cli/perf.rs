@@ -13,7 +13,6 @@ use kafka_zk_consumer::OnBadMessage;
 use kafka_zk_consumer::StreamError;
 
 use crate::cli::arguments::PerfArguments;
-use crate::cli::budget::Silence;
 use crate::cli::ending::Ending;
 use crate::cli::failure::Failure;
 use crate::cli::perf_counters::PerfCounters;
@@ -26,6 +25,7 @@ use crate::cli::process_usage::cpu_time;
 use crate::cli::process_usage::peak_resident_bytes;
 use crate::cli::session;
 use crate::cli::settings::Settings;
+use crate::cli::silence::Silence;
 
 /// Messages that a stream reads before it looks at the clock and at the other streams.
 const STRETCH: u64 = 1_024;

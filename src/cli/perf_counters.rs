@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::cli::budget::nanos;
 use crate::cli::perf_report::Volume;
 use crate::cli::process_usage::cpu_time;
+use crate::cli::silence::nanos;
 
 /// "Not yet" in the atomics below; never leaves this file.
 const NEVER: u64 = u64::MAX;

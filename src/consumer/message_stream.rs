@@ -26,6 +26,9 @@ use crate::fetch::Taken;
 use crate::fetch::Verdict;
 use crate::stats::Stats;
 
+/// Bytes that every compressed message may unpack to.
+const LEAST_UNPACKED_LIMIT: usize = 64 << 20;
+
 /// What all streams of a connector share.
 #[derive(Clone)]
 pub(crate) struct StreamContext {
@@ -235,8 +238,7 @@ impl MessageStream {
             };
             match self.queue.take(deadline) {
                 Taken::Entry(QueueEntry::Messages(chunk)) => {
-                    let limit = usize::try_from(self.context.config.queued_max_bytes());
-                    self.current = Some(ChunkReader::new(chunk, limit.unwrap_or(usize::MAX)));
+                    self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
                 }
                 Taken::Entry(QueueEntry::Reposition {
                     info,
@@ -275,6 +277,13 @@ impl MessageStream {
             self.mark_consumed();
         }
         Step::Message(message)
+    }
+
+    /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
+    /// default. A small bound must not make sound messages undeliverable.
+    fn unpacked_limit(&self) -> usize {
+        let bound = usize::try_from(self.context.config.queued_max_bytes());
+        bound.unwrap_or(usize::MAX).max(LEAST_UNPACKED_LIMIT)
     }
 
     /// The present chunk is through, or not to be delivered any more.

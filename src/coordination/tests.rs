@@ -16,7 +16,6 @@ use crate::coordination::consumer_id::ConsumerThreadId;
 use crate::coordination::group_registry::Claim;
 use crate::coordination::group_registry::GroupRegistry;
 use crate::coordination::group_registry::Owner;
-use crate::coordination::topic_count::TopicCount;
 use crate::coordination::topic_registry::TopicRegistry;
 use crate::error::Error;
 use crate::support::ZooKeeper;

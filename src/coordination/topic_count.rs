@@ -1,12 +1,14 @@
 //! What a member subscribes to, and the registration that tells the others.
 
 use std::collections::BTreeMap;
+#[cfg(test)]
 use std::sync::Arc;
 
 use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 
+#[cfg(test)]
 use crate::coordination::consumer_id::ConsumerThreadId;
 use crate::coordination::lenient_json;
 use crate::coordination::topic_filter::TopicFilter;
@@ -158,6 +160,7 @@ impl TopicCount {
         self.counts().map(|(topic, _)| topic)
     }
 
+    #[cfg(test)]
     /// The threads of `member`, which has this subscription, each with its topic.
     pub(crate) fn threads(&self, member: &str) -> impl Iterator<Item = (&str, ConsumerThreadId)> {
         let member: Arc<str> = member.into();

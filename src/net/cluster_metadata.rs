@@ -10,6 +10,7 @@ use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::cluster::Broker;
+use crate::cluster::TopicPartition;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::broker_directory::BrokerDirectory;
@@ -123,20 +124,23 @@ impl ClusterMetadata {
         self.state.lock().is_stale = true;
     }
 
-    /// What is known of `topics`; asks only where that is incomplete, out of date or too old.
+    /// What is known of `partitions`; asks about their topics only where a leader is not known, or the
+    /// view is out of date or too old.
     ///
     /// # Errors
     ///
     /// As [`refresh`](Self::refresh).
     pub(crate) fn view_of(
         &self,
-        topics: &[String],
+        partitions: &[TopicPartition],
         stop: &StopSignal,
     ) -> Result<Arc<ClusterView>, Error> {
-        match self.fresh_view_of(topics) {
-            Some(view) => Ok(view),
-            None => self.refresh(topics, stop),
+        if let Some(view) = self.fresh_view_of(partitions) {
+            return Ok(view);
         }
+        let topics: BTreeSet<&str> = partitions.iter().map(TopicPartition::topic).collect();
+        let topics: Vec<String> = topics.into_iter().map(str::to_owned).collect();
+        self.refresh(&topics, stop)
     }
 
     /// Asks the brokers about `topics`, those of them that exist, and returns the view with their answer.
@@ -186,16 +190,12 @@ impl ClusterMetadata {
         }
     }
 
-    fn fresh_view_of(&self, topics: &[String]) -> Option<Arc<ClusterView>> {
+    fn fresh_view_of(&self, partitions: &[TopicPartition]) -> Option<Arc<ClusterView>> {
         let state = self.state.lock();
         let is_young = state
             .last_success
             .is_some_and(|then| then.elapsed() < self.options.max_age);
-        let is_fresh = is_young
-            && !state.is_stale
-            && state
-                .view
-                .is_complete_for(topics.iter().map(String::as_str));
+        let is_fresh = is_young && !state.is_stale && state.view.is_complete_for(partitions);
         is_fresh.then(|| Arc::clone(&state.view))
     }
 

@@ -27,8 +27,8 @@ const PACE: Duration = Duration::from_millis(100);
 const SLOW_PACE: Duration = Duration::from_secs(1);
 /// No host is given less time than this to answer.
 const SHORTEST_TURN: Duration = Duration::from_millis(500);
-/// The longest that closing a session may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+/// The longest that closing a session may take. What a slow server has been asked by then it does later.
+const CLOSE_LIMIT: Duration = Duration::from_millis(1500);
 /// The longest that abandoned tasks may take to notice.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
