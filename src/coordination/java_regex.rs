@@ -95,6 +95,20 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_thousands_of_topics_is_read_and_what_is_too_large_is_refused() {
+        let list: Vec<String> = (0..5_000)
+            .map(|n| format!("orders-of-customer-{n}"))
+            .collect();
+        let regex = JavaRegex::new(&list.join("|")).unwrap();
+        assert!(regex.matches("orders-of-customer-4711").unwrap());
+        assert!(!regex.matches("orders-of-customer-5000").unwrap());
+        let nested = format!("{}a{}", "(".repeat(1_000), ")".repeat(1_000));
+        for pattern in [&"a".repeat(300_000), &nested, "((a{999}){999}){999}"] {
+            assert!(JavaRegex::new(pattern).is_err());
+        }
+    }
+
+    #[test]
     fn a_match_that_takes_too_long_is_an_error() {
         let regex = JavaRegex::new(r"(?=(a|aa|b\1)+$)a+(?!b)").unwrap();
         let reason = regex.matches(&format!("{}x", "a".repeat(200))).unwrap_err();

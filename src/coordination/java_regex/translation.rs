@@ -2,6 +2,9 @@
 
 use crate::coordination::java_regex::escape::Escape;
 
+/// The longest pattern that is translated, in bytes: enough for a list of thousands of topics.
+const MAX_LENGTH: usize = 256 * 1024;
+
 /// An expression in the syntax that `regex` and `fancy-regex` share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Translation {
@@ -15,6 +18,9 @@ pub(crate) struct Translation {
 impl Translation {
     /// The error says what Java would refuse, or what cannot be translated.
     pub(crate) fn of(pattern: &str) -> Result<Self, String> {
+        if pattern.len() > MAX_LENGTH {
+            return Err(format!("longer than {MAX_LENGTH} bytes, unsupported"));
+        }
         let mut translator = Translator {
             tokens: tokens(pattern),
             position: 0,
