@@ -17,6 +17,7 @@ use crate::net::broker_directory::BrokerDirectory;
 use crate::net::canceller::Canceller;
 use crate::net::cluster_view::ClusterView;
 use crate::net::metadata_round::MetadataRound;
+use crate::net::metadata_round::Question;
 use crate::protocol::MetadataResponse;
 use crate::thread::StopSignal;
 use crate::thread::Stopper;
@@ -250,13 +251,21 @@ impl ClusterMetadata {
         flight: Flight<'_>,
         stop: &StopSignal,
     ) -> Result<Arc<ClusterView>, Error> {
+        let is_deleting = self.directory.is_deleting(topics, stop)?;
         let existing = self.directory.existing_topics(topics, stop)?;
-        // Without a name the question would be about all topics there are.
         let (brokers, answer) = if existing.is_empty() {
             (Vec::new(), MetadataResponse::default())
         } else {
             let brokers = self.directory.brokers(stop)?;
-            let answer = self.ask_brokers(&brokers, &existing, &flight.canceller)?;
+            let question = match is_deleting {
+                true => Question::All(&existing),
+                false => Question::Named(&existing),
+            };
+            let mut answer = self.ask_brokers(&brokers, question, &flight.canceller)?;
+            if is_deleting {
+                let wanted: BTreeSet<&String> = existing.iter().collect();
+                answer.topics.retain(|topic| wanted.contains(&topic.topic));
+            }
             (brokers, answer)
         };
         let asked: BTreeSet<String> = topics.iter().cloned().collect();
@@ -276,12 +285,12 @@ impl ClusterMetadata {
     fn ask_brokers(
         &self,
         brokers: &[Broker],
-        topics: &[String],
+        question: Question<'_>,
         canceller: &Canceller,
     ) -> Result<MetadataResponse, Error> {
         let correlation_id = self.state.lock().correlation_id;
         let mut round = MetadataRound::new(&self.options, canceller, correlation_id);
-        let answer = round.run(brokers, topics);
+        let answer = round.run(brokers, question);
         self.state.lock().correlation_id = round.correlation_id();
         answer
     }

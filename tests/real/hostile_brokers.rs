@@ -138,7 +138,7 @@ impl Manner {
         (Self::TooShort, "unusable answer"),
         (Self::Nonsense, "unusable answer"),
         (Self::HugeArray, "unusable answer"),
-        (Self::Hang, "timed out"),
+        (Self::Hang, "no complete answer in time"),
     ];
 
     /// Answers one request; an error ends the connection.

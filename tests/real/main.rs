@@ -14,11 +14,10 @@ mod support;
 
 mod bad_input;
 mod bad_messages;
+mod connector;
 mod consuming;
 mod hostile_brokers;
-#[cfg(feature = "cli")]
 mod killed_members;
-#[cfg(feature = "cli")]
 mod kzc;
 mod leader_change;
 mod member;
@@ -27,6 +26,7 @@ mod numbered;
 mod outages;
 mod positions;
 mod readme;
+mod resuming;
 mod shutdowns;
 mod stalled_streams;
 mod support_itself;

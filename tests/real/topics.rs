@@ -1,5 +1,7 @@
 //! Topics, partitions, leaders and brokers that come and go are consumed when they are there.
 
+use std::time::Duration;
+
 use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::Event;
 
@@ -112,6 +114,40 @@ fn a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is
     assert_eq!(reader.errors(), []);
     shut_down(&connector);
     reader.finish();
+}
+
+#[test]
+fn none_of_many_topics_that_are_deleted_at_once_comes_back() {
+    const TOPICS: usize = 20;
+    for version in KafkaVersion::ALL {
+        let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
+        let names: Vec<String> = (0..TOPICS).map(|number| format!("t{number}")).collect();
+        for name in &names {
+            cluster.create_topic(name, 2, 1);
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // As often as possible.
+        let settings =
+            config(&cluster.connect_string(), "g").refresh_leader_backoff(Duration::ZERO);
+        let (connector, reader) = join(settings, &names);
+        for name in &names {
+            produce_numbers(&cluster, name, 1, 0..3);
+            reader.wait_for_numbers(name, 1, 0..3);
+        }
+        let shell = cluster.shell();
+        for name in &names {
+            shell
+                .create(&format!("/admin/delete_topics/{name}"), "")
+                .unwrap();
+        }
+        wait_until(LIMIT, "all deletions", || {
+            shell.children("/admin/delete_topics").unwrap().is_empty()
+                && connector.owned_partitions().is_empty()
+        });
+        assert_eq!(shell.children("/brokers/topics").unwrap(), [""; 0]);
+        shut_down(&connector);
+        reader.finish();
+    }
 }
 
 #[test]

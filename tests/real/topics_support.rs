@@ -23,13 +23,13 @@ use crate::support::RealCluster;
 use crate::support::wait_until;
 
 /// Longest wait for something that should happen soon, on a machine with a lot to do.
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a shutdown may take.
-pub const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts at the smallest offset and never waits for long.
-pub fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
+pub(crate) fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
     ConsumerConfig::builder()
         .zookeeper_connect(zookeeper)
         .group_id(group)
@@ -43,12 +43,12 @@ pub fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
 }
 
 /// A connector of this configuration.
-pub fn connect(config: ConsumerConfigBuilder) -> ConsumerConnector {
+pub(crate) fn connect(config: ConsumerConfigBuilder) -> ConsumerConnector {
     ConsumerConnector::connect(config.build().unwrap()).unwrap()
 }
 
 /// A connector with one stream for each topic, all of them read by threads.
-pub fn join(config: ConsumerConfigBuilder, topics: &[&str]) -> (ConsumerConnector, Reader) {
+pub(crate) fn join(config: ConsumerConfigBuilder, topics: &[&str]) -> (ConsumerConnector, Reader) {
     let connector = connect(config);
     let streams = connector
         .create_message_streams(topics.iter().map(|topic| (*topic, 1)))
@@ -57,13 +57,13 @@ pub fn join(config: ConsumerConfigBuilder, topics: &[&str]) -> (ConsumerConnecto
 }
 
 /// The only stream of a connector that reads one topic with one stream.
-pub fn only_stream(connector: &ConsumerConnector, topic: &str) -> MessageStream {
+pub(crate) fn only_stream(connector: &ConsumerConnector, topic: &str) -> MessageStream {
     let mut streams = connector.create_message_streams([(topic, 1)]).unwrap();
     streams.remove(topic).unwrap().remove(0)
 }
 
 /// Appends the numbers of the range, in ASCII.
-pub fn produce_numbers(
+pub(crate) fn produce_numbers(
     cluster: &RealCluster,
     topic: &str,
     partition: i32,
@@ -75,7 +75,7 @@ pub fn produce_numbers(
 }
 
 /// The time that a call takes.
-pub fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
+pub(crate) fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let outcome = call();
     (outcome, start.elapsed())
@@ -83,14 +83,14 @@ pub fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
 
 /// Shuts down within the limit.
 #[track_caller]
-pub fn shut_down(connector: &ConsumerConnector) {
+pub(crate) fn shut_down(connector: &ConsumerConnector) {
     let ((), took) = timed(|| connector.shutdown());
     assert!(took < SHUTDOWN_LIMIT, "the shutdown took {took:?}");
 }
 
 /// Reads events until one fits.
 #[track_caller]
-pub fn wait_for_event<T>(
+pub(crate) fn wait_for_event<T>(
     events: &Events,
     what: &str,
     mut fits: impl FnMut(&Event) -> Option<T>,
@@ -110,7 +110,7 @@ pub fn wait_for_event<T>(
 }
 
 /// Threads that read streams and keep what comes, in order.
-pub struct Reader {
+pub(crate) struct Reader {
     seen: Arc<Mutex<Seen>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -123,7 +123,7 @@ struct Seen {
 }
 
 impl Reader {
-    pub fn start(streams: impl IntoIterator<Item = MessageStream>) -> Self {
+    pub(crate) fn start(streams: impl IntoIterator<Item = MessageStream>) -> Self {
         let seen = Arc::<Mutex<Seen>>::default();
         let threads = streams
             .into_iter()
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// Values of a partition so far, in the order in which they came.
-    pub fn values(&self, topic: &str, partition: i32) -> Vec<String> {
+    pub(crate) fn values(&self, topic: &str, partition: i32) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
         let messages = seen.messages.get(&TopicPartition::new(topic, partition));
         messages
@@ -147,7 +147,7 @@ impl Reader {
     }
 
     /// Offsets of a partition so far, in the order in which they came.
-    pub fn offsets(&self, topic: &str, partition: i32) -> Vec<i64> {
+    pub(crate) fn offsets(&self, topic: &str, partition: i32) -> Vec<i64> {
         let seen = self.seen.lock().unwrap();
         let messages = seen.messages.get(&TopicPartition::new(topic, partition));
         messages
@@ -157,13 +157,18 @@ impl Reader {
             .collect()
     }
 
-    pub fn errors(&self) -> Vec<StreamError> {
+    pub(crate) fn errors(&self) -> Vec<StreamError> {
         self.seen.lock().unwrap().errors.clone()
     }
 
     /// Waits until a partition has given exactly these numbers, in this order, each once.
     #[track_caller]
-    pub fn wait_for_numbers(&self, topic: &str, partition: i32, numbers: std::ops::Range<i64>) {
+    pub(crate) fn wait_for_numbers(
+        &self,
+        topic: &str,
+        partition: i32,
+        numbers: std::ops::Range<i64>,
+    ) {
         let expected: Vec<String> = numbers.map(|number| number.to_string()).collect();
         wait_until(
             LIMIT,
@@ -180,7 +185,7 @@ impl Reader {
     }
 
     /// After the shutdown: waits for the threads.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         for thread in self.threads {
             thread.join().unwrap();
         }

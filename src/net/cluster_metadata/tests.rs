@@ -29,6 +29,7 @@ struct Directory {
     /// `None`: all that are asked for.
     topics: Mutex<Option<HashSet<String>>>,
     is_lost: AtomicBool,
+    is_deleting: AtomicBool,
 }
 
 impl Directory {
@@ -37,6 +38,7 @@ impl Directory {
             brokers: Mutex::new(brokers),
             topics: Mutex::new(None),
             is_lost: AtomicBool::new(false),
+            is_deleting: AtomicBool::new(false),
         })
     }
 }
@@ -53,6 +55,10 @@ impl BrokerDirectory for Directory {
         let known = self.topics.lock();
         let exists = |topic: &&String| known.as_ref().is_none_or(|known| known.contains(*topic));
         Ok(topics.iter().filter(exists).cloned().collect())
+    }
+
+    fn is_deleting(&self, _topics: &[String], _stop: &StopSignal) -> Result<bool, Error> {
+        Ok(self.is_deleting.load(Ordering::SeqCst))
     }
 }
 
@@ -463,6 +469,28 @@ fn a_partition_that_was_added_to_a_known_topic_is_asked_for() {
         assert_eq!(view.version(), version);
         assert!(view.is_complete_for(partitions));
     }
+}
+
+#[test]
+fn a_topic_that_is_being_deleted_is_not_asked_for_by_name() {
+    // Between the look into ZooKeeper and the question the topic could vanish, and the question brought it
+    // back on brokers with auto.create.topics.enable (D13).
+    let (asked, questions) = unbounded();
+    let broker = FakeBroker::answering(move |request: MetadataRequest| {
+        asked.send(request.topics).unwrap();
+        healthy(MetadataRequest {
+            topics: names(&["a", "another"]),
+        })
+    });
+    let directory = Directory::of(vec![broker.as_broker(1)]);
+    directory.is_deleting.store(true, Ordering::SeqCst);
+    let metadata = metadata_of(&directory);
+    let view = metadata
+        .view_of(&firsts(&["a"]), &never().signal())
+        .unwrap();
+    assert_eq!(questions.recv().unwrap(), [""; 0], "all topics");
+    assert!(view.leader(&TopicPartition::new("a", 0)).is_some());
+    assert!(view.topic("another").is_none(), "nobody wants it");
 }
 
 #[test]
