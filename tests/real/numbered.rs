@@ -208,6 +208,15 @@ impl Journal {
         }
     }
 
+    /// Each partition was delivered by the member with this consumer id, and by nobody else.
+    #[track_caller]
+    pub(crate) fn assert_delivered_by(&self, ids: &[&str]) {
+        for delivery in self.deliveries() {
+            let id = ids[usize::try_from(delivery.partition).unwrap()];
+            assert_eq!(delivery.member, format!("{GROUP}_{id}"), "{delivery:?}");
+        }
+    }
+
     /// No message was delivered twice.
     #[track_caller]
     pub(crate) fn assert_without_repeats(&self) {
@@ -387,7 +396,7 @@ impl OwnershipWatch {
 /// Looks all the time at the stored offsets, which must never go back.
 pub(crate) struct OffsetWatch {
     stop: Sender<()>,
-    thread: JoinHandle<Result<BTreeMap<i32, i64>, String>>,
+    thread: JoinHandle<Result<(), String>>,
 }
 
 impl OffsetWatch {
@@ -407,7 +416,7 @@ impl OffsetWatch {
                     shell = Some(open);
                 }
             }
-            Ok(stored)
+            Ok(())
         };
         Self {
             stop,
@@ -415,11 +424,10 @@ impl OffsetWatch {
         }
     }
 
-    /// The stored offsets as they were last seen.
     #[track_caller]
-    pub(crate) fn finish(self) -> BTreeMap<i32, i64> {
+    pub(crate) fn finish(self) {
         drop(self.stop);
-        self.thread.join().unwrap().unwrap()
+        assert_eq!(self.thread.join().unwrap(), Ok(()));
     }
 }
 

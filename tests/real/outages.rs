@@ -165,7 +165,9 @@ fn a_hang_of_zookeeper_shorter_than_the_session_stops_nothing() {
         generations
     );
     assert_eq!(group.a.rebalances() + group.b.rebalances(), rebalances);
-    group.finish().assert_without_repeats();
+    let journal = group.finish();
+    journal.assert_without_repeats();
+    journal.assert_delivered_by(&OWNERS);
 }
 
 #[test]
@@ -190,7 +192,9 @@ fn a_restart_of_zookeeper_within_the_session_stops_nothing() {
         generations,
         "what they owned they own still"
     );
-    group.finish().assert_without_repeats();
+    let journal = group.finish();
+    journal.assert_without_repeats();
+    journal.assert_delivered_by(&OWNERS);
 }
 
 #[test]
