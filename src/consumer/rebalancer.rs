@@ -362,10 +362,6 @@ impl Rebalancer {
             reason: reason.clone(),
         });
         if attempts == config.rebalance_max_retries() {
-            log::error!(
-                "{} could not rebalance in {attempts} attempts: {reason}",
-                self.member.id
-            );
             self.member
                 .events
                 .send(Event::RebalanceFailed { attempts, reason });

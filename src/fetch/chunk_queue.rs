@@ -255,6 +255,20 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
+    /// Sets the charge to `bytes` that have come, if there is room for them besides what is in use.
+    pub(crate) fn settle(&mut self, bytes: usize) -> bool {
+        let others = {
+            let state = self.queue.state.lock();
+            state.bytes.saturating_sub(self.bytes)
+        };
+        let fits = others == 0 || others.saturating_add(bytes) <= self.queue.max_bytes;
+        if bytes <= self.bytes || fits {
+            self.resize(bytes);
+            return true;
+        }
+        false
+    }
+
     /// Sets the charge to what is really used: less than reserved, or more once decompressed.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let mut state = self.queue.state.lock();
@@ -364,6 +378,24 @@ mod tests {
         drop(first);
         assert!(queue.reserve(60, &waiter).is_ok());
         assert_eq!(queue.state.lock().reserved, 0);
+    }
+
+    #[test]
+    fn more_than_was_reserved_is_taken_only_where_there_is_room_for_it() {
+        let queue = ChunkQueue::new(2, 100);
+        let (waiter, _token) = bounded(1);
+        let mut first = queue.reserve(10, &waiter).unwrap();
+        let mut second = queue.reserve(10, &waiter).unwrap();
+        assert!(first.settle(80));
+        assert!(!second.settle(30), "90 of 100 are in use");
+        assert!(second.settle(5), "less than reserved always fits");
+        drop(first);
+        let mut third = queue.reserve(10, &waiter).unwrap();
+        drop(second);
+        assert!(
+            third.settle(500),
+            "a message set finds room in an empty queue whatever its size"
+        );
     }
 
     #[test]

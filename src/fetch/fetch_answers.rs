@@ -68,7 +68,8 @@ impl FetchPlan {
         epoch: u64,
         wake: &Sender<()>,
     ) {
-        let bytes = usize::try_from(self.fetch_size).unwrap_or(0);
+        let fetch_size = usize::try_from(self.fetch_size).unwrap_or(0);
+        let bytes = info.expected_bytes().min(fetch_size);
         match info.queue().reserve(bytes, wake) {
             Ok(charge) => self.asked.push(Asked {
                 info: Arc::clone(info),
@@ -181,6 +182,7 @@ impl<'a> FetchAnswers<'a> {
 
     fn fetched(&mut self, asked: Asked, high_watermark: Option<i64>, mut set: Vec<u8>) {
         let outline = Outline::of(&set);
+        asked.info.note_answer(set.len());
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
@@ -200,7 +202,10 @@ impl<'a> FetchAnswers<'a> {
     fn deliver(&mut self, asked: Asked, high_watermark: Option<i64>, set: PooledBuffer, last: i64) {
         let bytes = set.len();
         let mut charge = asked.charge;
-        charge.resize(bytes);
+        if !charge.settle(bytes) {
+            // More came than was expected and there is room for. It is asked for again, with room for it.
+            return;
+        }
         let info = asked.info;
         let chunk = Chunk {
             info: Arc::clone(&info),

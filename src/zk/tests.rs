@@ -6,20 +6,18 @@ mod proxy;
 mod sessions;
 mod watching;
 
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
+use crate::support;
+use crate::support::ZooKeeper;
 use crate::zk::SessionEvent;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
-use support::ZooKeeper;
 
 /// Runs each scenario against both versions.
 macro_rules! scenarios {

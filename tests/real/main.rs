@@ -14,21 +14,22 @@ mod support;
 
 mod bad_input;
 mod bad_messages;
+mod connector;
 mod consuming;
 mod hostile_brokers;
-#[cfg(feature = "cli")]
+mod killed_members;
 mod kzc;
 mod leader_change;
 mod member;
-mod member_process;
 mod mixed_groups;
 mod numbered;
 mod outages;
 mod positions;
 mod readme;
-mod restarts;
+mod resuming;
 mod shutdowns;
 mod stalled_streams;
 mod support_itself;
+mod taken_nodes;
 mod topics;
 mod topics_support;

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering;
@@ -21,6 +26,7 @@ use parking_lot::Mutex;
 use crate::support::BrokerConnection;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
+use crate::support::wait_for;
 use crate::support::wait_until;
 
 /// How long a group may take to settle: a JVM may have to start meanwhile.
@@ -193,6 +199,108 @@ fn collect(stream: MessageStream, values: &Mutex<Vec<String>>) {
             Err(StreamError::Timeout) => {}
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+/// `kzc consume` with the settings of [`config`], for [`Process::start`].
+pub(crate) fn kzc_consume(cluster: &RealCluster, group: &str, topic: &str, id: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kzc"));
+    command
+        .env_remove("RUST_LOG")
+        .args(["consume", "--zookeeper", &cluster.connect_string()])
+        .args(["--topic", topic, "--group", group, "--from-beginning"])
+        .args(["--property", &format!("consumer.id={id}")]);
+    for property in [
+        "zookeeper.session.timeout.ms=4000",
+        "zookeeper.sync.time.ms=200",
+        "rebalance.backoff.ms=500",
+        "rebalance.max.retries=20",
+        "refresh.leader.backoff.ms=100",
+        "auto.commit.interval.ms=500",
+    ] {
+        command.args(["--property", property]);
+    }
+    command
+}
+
+/// A member in a process of its own, which prints a message a line; killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let reader = thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // Before the first message, and in lines of its own, a test binary talks of itself.
+                let last = line.rsplit(' ').next().unwrap_or_default();
+                if last.contains('/') {
+                    kept.lock().push(last.to_owned());
+                }
+            }
+        });
+        Self {
+            child,
+            lines,
+            reader: Some(reader),
+        }
+    }
+
+    /// The messages printed so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().clone()
+    }
+
+    /// Waits until it has printed so many messages.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, count: usize) {
+        wait_until(SETTLE_LIMIT, &format!("{count} lines of a process"), || {
+            self.lines.lock().len() >= count
+        });
+    }
+
+    /// SIGTERM: it leaves the group in order. Returns when it has ended, well, and all that it has printed is
+    /// read.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        assert!(sent.success());
+        let ended = wait_for(SETTLE_LIMIT, "a process to end", || {
+            self.child.try_wait().unwrap()
+        });
+        assert!(ended.success(), "{ended}");
+        self.read_to_end();
+    }
+
+    /// SIGKILL; returns when all that it has printed is read.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.read_to_end();
+    }
+
+    fn read_to_end(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

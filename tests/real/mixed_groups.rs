@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use kafka_zk_consumer::ConsumerConnector;
+
 use crate::member::Flow;
 use crate::member::InProcess;
 use crate::member::Numbers;
 use crate::member::OffsetGuard;
+use crate::member::Process;
 use crate::member::config;
+use crate::member::kzc_consume;
 use crate::member::missing;
 use crate::member::numbers;
 use crate::member::owners;
@@ -43,7 +47,7 @@ fn members_of_0_9_0_1_share_a_group_with_ours_on_0_9_0_1() {
 }
 
 /// Joins and leaves of both sides while messages flow: ours `b`, the original `a`, ours `c`, then `a`
-/// leaves, comes back as `d`, and ours leave.
+/// leaves, comes back as `d`, and ours leave. `c` is the tool `kzc`.
 fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     let mut cluster = RealCluster::start(brokers, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
@@ -62,10 +66,10 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     wait_for_progress("the original", || a.lines().len());
     wait_for_progress("ours beside the original", || b.count());
 
-    let c = join(&cluster, "c");
+    let mut c = Process::start(&mut kzc_consume(&cluster, GROUP, TOPIC, "c"));
     settled(&["mixed_a-0", "mixed_b-0", "mixed_c-0"]);
     wait_for_progress("the original beside two of ours", || a.lines().len());
-    wait_for_progress("the second of ours", || c.count());
+    wait_for_progress("the second of ours", || c.lines().len());
 
     a.stop();
     settled(&["mixed_b-0", "mixed_c-0"]);
@@ -75,7 +79,8 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     settled(&["mixed_b-0", "mixed_c-0", "mixed_d-0"]);
     let by_b = b.leave();
     settled(&["mixed_c-0", "mixed_d-0"]);
-    let by_c = c.leave();
+    c.stop();
+    let by_c = c.lines();
     settled(&["mixed_d-0"]);
     wait_for_progress("the original after ours", || d.lines().len());
 
@@ -100,6 +105,45 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     println!("{sent} messages, {} repeats", total - sent);
 }
 
+/// The tool subscribes by a regular expression, which ours have to read as Java does.
+#[test]
+fn a_filter_of_the_original_shares_only_what_it_lets_pass() {
+    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+    let topics = ["orders.eu", "orders.us", "bills"];
+    for topic in topics {
+        cluster.create_topic(topic, 2, 1);
+    }
+    let shell = cluster.shell();
+    let config = config(&cluster, GROUP).consumer_id("b").build().unwrap();
+    let ours = ConsumerConnector::connect(config).unwrap();
+    let _unread = ours.create_message_streams(topics.map(|topic| (topic, 1)));
+    for topic in topics {
+        wait_for_owners(&shell, GROUP, topic, 2, &["mixed_b-0"]);
+    }
+
+    let filter = r"orders\.(?!us$)[a-z]*+, \Qbills\E";
+    let options = ConsoleConsumerOptions {
+        properties: &original_properties("a"),
+        ..ConsoleConsumerOptions::default()
+    };
+    let mut a = ConsoleConsumer::start_on_whitelist(
+        cluster.version(),
+        &cluster.connect_string(),
+        filter,
+        &options,
+    );
+    for topic in ["orders.eu", "bills"] {
+        wait_for_owners(&shell, GROUP, topic, 2, &["mixed_a-0", "mixed_b-0"]);
+    }
+    wait_for_owners(&shell, GROUP, "orders.us", 2, &["mixed_b-0"]);
+
+    // Its nodes stay until its session has expired.
+    a.kill();
+    for topic in topics {
+        wait_for_owners(&shell, GROUP, topic, 2, &["mixed_b-0"]);
+    }
+}
+
 fn join(cluster: &RealCluster, name: &str) -> InProcess {
     let config = config(cluster, GROUP).consumer_id(name).build().unwrap();
     InProcess::join(config, TOPIC, 1)
@@ -107,7 +151,16 @@ fn join(cluster: &RealCluster, name: &str) -> InProcess {
 
 /// It begins where the group has stored offsets, whatever its `auto.offset.reset`.
 fn original_member(cluster: &RealCluster, version: KafkaVersion, name: &str) -> ConsoleConsumer {
-    let properties = [
+    let properties = original_properties(name);
+    let options = ConsoleConsumerOptions {
+        properties: &properties,
+        ..ConsoleConsumerOptions::default()
+    };
+    ConsoleConsumer::start(version, &cluster.connect_string(), TOPIC, &options)
+}
+
+fn original_properties(name: &str) -> [(&str, &str); 8] {
+    [
         ("group.id", GROUP),
         ("consumer.id", name),
         ("zookeeper.session.timeout.ms", "4000"),
@@ -116,12 +169,7 @@ fn original_member(cluster: &RealCluster, version: KafkaVersion, name: &str) -> 
         ("rebalance.max.retries", "20"),
         ("auto.commit.interval.ms", "500"),
         ("refresh.leader.backoff.ms", "100"),
-    ];
-    let options = ConsoleConsumerOptions {
-        properties: &properties,
-        ..ConsoleConsumerOptions::default()
-    };
-    ConsoleConsumer::start(version, &cluster.connect_string(), TOPIC, &options)
+    ]
 }
 
 /// Waits until a member has seen some messages more.

@@ -32,10 +32,14 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// A configuration with short times, for the member `<GROUP>_<id>`.
 pub(crate) fn member_config(zookeeper: &str, id: &str, session: Duration) -> ConsumerConfigBuilder {
+    group_config(zookeeper, session).consumer_id(id)
+}
+
+/// The same for a member that makes up its id.
+pub(crate) fn group_config(zookeeper: &str, session: Duration) -> ConsumerConfigBuilder {
     ConsumerConfig::builder()
         .zookeeper_connect(zookeeper)
         .group_id(GROUP)
-        .consumer_id(id)
         .zookeeper_session_timeout(session)
         .zookeeper_connection_timeout(Duration::from_secs(20))
         .auto_offset_reset(AutoOffsetReset::Smallest)

@@ -9,6 +9,8 @@ use socket2::Socket;
 use socket2::Type;
 
 use crate::error::Error;
+use crate::support::ZooKeeper;
+use crate::support::ZooKeeperShell;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::CreateMode::Persistent;
 use crate::zk::CreateOutcome;
@@ -22,8 +24,6 @@ use crate::zk::tests::await_session;
 use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
 use crate::zk::tests::scenarios;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
 
 scenarios! {
     every_call_does_what_it_says,

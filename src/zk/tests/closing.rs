@@ -3,6 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::support::ZooKeeper;
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::SessionEvent;
 use crate::zk::ZkClient;
@@ -14,9 +17,6 @@ use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
 use crate::zk::tests::proxy::Proxy;
 use crate::zk::tests::scenarios;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
-use crate::zk::tests::support::wait_until;
 
 scenarios! {
     closing_deletes_ephemerals_at_once,

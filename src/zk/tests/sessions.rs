@@ -5,6 +5,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::support::ZooKeeper;
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::CreateMode::Persistent;
 use crate::zk::CreateOutcome;
@@ -20,9 +23,6 @@ use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
 use crate::zk::tests::proxy::Proxy;
 use crate::zk::tests::scenarios;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
-use crate::zk::tests::support::wait_until;
 
 scenarios! {
     a_session_outlives_a_restart_of_its_server,

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::support::ZooKeeper;
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::CreateMode::Persistent;
 use crate::zk::SessionEvent;
@@ -21,9 +24,6 @@ use crate::zk::tests::deleted;
 use crate::zk::tests::proxy::Proxy;
 use crate::zk::tests::scenarios;
 use crate::zk::tests::settle;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
-use crate::zk::tests::support::wait_until;
 
 scenarios! {
     a_watch_fires_once,

@@ -1,5 +1,4 @@
-//! Members that start while nodes of others, or of their own former life, stand in the way; and nodes that
-//! somebody takes from a running member.
+//! Nodes that somebody else holds stand in the way of members, and nodes of members are deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +10,6 @@ use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 
-use crate::member_process::MemberProcess;
-use crate::member_process::SESSION;
 use crate::numbered::GROUP;
 use crate::numbered::Journal;
 use crate::numbered::Member;
@@ -38,61 +35,6 @@ fn cluster() -> RealCluster {
     let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     cluster
-}
-
-#[test]
-fn a_killed_member_starts_again_at_once_with_the_same_id() {
-    restart_after_kill("a", |connector| {
-        assert_eq!(connector.member_id(), format!("{GROUP}_a"));
-    });
-}
-
-#[test]
-fn a_killed_member_starts_again_at_once_with_another_id() {
-    restart_after_kill("b", |_| {});
-}
-
-/// Kills the member "a" three times, each time followed by a member `next`, which has to wait until the old
-/// session ends, and no longer.
-fn restart_after_kill(next: &str, check: impl Fn(&ConsumerConnector)) {
-    let mut cluster = cluster();
-    let zookeeper = cluster.connect_string();
-    let shell = cluster.shell();
-    let journal = Journal::default();
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, PACE);
-    let offsets = OffsetWatch::start(&zookeeper, PARTITIONS);
-    for _ in 0..2 {
-        let mut killed = MemberProcess::start(&zookeeper, "a", &journal);
-        wait_for_owners(&shell, &["a"; 4]);
-        journal.wait_for_flow(PARTITIONS);
-        let old = shell.stat(&id_path("a")).unwrap().ephemeral_owner;
-        killed.kill();
-        assert!(shell.exists(&owner_path(0)), "the old session lives on");
-
-        let begun = Instant::now();
-        let member = Member::join(member_config(&zookeeper, next, SESSION), &journal);
-        check(&member.connector);
-        wait_for_owners(&shell, &[next; 4]);
-        let took = begun.elapsed();
-        println!("member {next} owns all partitions after {took:?}");
-        assert!(took < 2 * SESSION, "{took:?}");
-        let new = shell.stat(&id_path(next)).unwrap().ephemeral_owner;
-        assert!(new.is_some() && new != old);
-        for partition in 0..PARTITIONS {
-            assert_eq!(
-                shell.stat(&owner_path(partition)).unwrap().ephemeral_owner,
-                new
-            );
-        }
-        journal.wait_for_flow(PARTITIONS);
-        member.leave();
-    }
-    let last = Member::join(member_config(&zookeeper, next, SESSION), &journal);
-    let written = producer.stop();
-    journal.wait_for_all(&written);
-    last.leave();
-    offsets.finish();
-    journal.assert_without_gap(&written);
 }
 
 #[test]
