@@ -192,8 +192,8 @@ fn a_member_with_many_quiet_partitions_asks_no_more_often_than_its_longest_wait_
     let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
     cluster.create_topic(TOPIC, 8, 1);
     let settings = config(&cluster.connect_string(), "g")
-        .fetch_message_max_bytes(100_000)
-        .queued_max_bytes(200_000)
+        .fetch_message_max_bytes(5000)
+        .queued_max_bytes(5000)
         .fetch_wait_max(Duration::from_millis(400));
     let connector = connect(settings);
     let reader = Reader::start([only_stream(&connector, TOPIC)]);
@@ -215,10 +215,7 @@ fn a_member_with_many_quiet_partitions_asks_no_more_often_than_its_longest_wait_
             connector.stats().fetch_requests >= before + 40
         });
     });
-    assert!(
-        took > Duration::from_millis(1500),
-        "40 requests in {took:?}"
-    );
+    assert!(took > Duration::from_secs(1), "40 requests in {took:?}");
     shut_down(&connector);
     reader.finish();
 }
