@@ -28,6 +28,11 @@ impl ConsumerConfigBuilder {
         self
     }
 
+    /// The present value of a property as it was written; `None` while it has its default.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.properties.get(key).map(String::as_str)
+    }
+
     /// Sets every property of a Java `.properties` file, in UTF-8 or else ISO-8859-1.
     ///
     /// # Errors

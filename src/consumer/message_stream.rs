@@ -133,6 +133,28 @@ impl MessageStream {
         }
     }
 
+    /// Counts the messages of one partition up to `message`, which this stream handed out last or in its last
+    /// batch, as consumed. What it handed out behind that stays not consumed until the application comes back.
+    ///
+    /// For applications that stop in the middle of a batch and then commit or shut down.
+    pub fn mark_consumed_through(&mut self, message: &Message) {
+        let through = message.offset().saturating_add(1);
+        let current = match (self.handed_out, &self.current) {
+            (Some(next), Some(reader)) => Some((reader.info(), reader.epoch(), next)),
+            _ => None,
+        };
+        let before = self.handed_out_before.iter();
+        let in_order = before.map(|(info, epoch, next)| (info, *epoch, *next));
+        for (info, epoch, next) in in_order.chain(current) {
+            if info.topic_partition() == message.topic_partition() {
+                info.mark_consumed(through.min(next), epoch);
+                if next >= through {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Goes on behind the bad message before which `topic_partition` waits, and returns its offset.
     /// `None` where no bad message stands, or when the partition is not owned by this member any more.
     pub fn skip_bad_message(&mut self, topic_partition: &TopicPartition) -> Option<i64> {

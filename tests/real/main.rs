@@ -13,5 +13,6 @@
 mod support;
 
 mod consuming;
+mod kzc;
 mod readme;
 mod support_itself;
