@@ -1,6 +1,4 @@
-//! Tests that need no server: the tree's own rules, and the tool against broken input.
-
-//! Tests of the whole crate that need neither Java nor servers; see tests/README.md.
+//! Tests that need neither Java nor servers: the tree's own rules, and the tool against broken input.
 
 // Clippy takes only functions with the attribute `test` for tests; what they share is test code as
 // well.
@@ -11,6 +9,6 @@
     clippy::unwrap_used
 )]
 
-mod layering;
 #[cfg(feature = "cli")]
 mod kzc;
+mod layering;
