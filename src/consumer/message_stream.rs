@@ -127,9 +127,13 @@ impl MessageStream {
     /// Counts everything handed out so far as consumed, without asking for more.
     ///
     /// For applications that stop reading and then commit or shut down.
+    #[inline]
     pub fn mark_consumed(&mut self) {
-        for (info, epoch, next) in self.handed_out_before.drain(..) {
-            info.mark_consumed(next, epoch);
+        // Once a chunk, while this is called for each message.
+        if !self.handed_out_before.is_empty() {
+            for (info, epoch, next) in self.handed_out_before.drain(..) {
+                info.mark_consumed(next, epoch);
+            }
         }
         if let (Some(next), Some(reader)) = (self.handed_out.take(), &self.current) {
             reader.info().mark_consumed(next, reader.epoch());
@@ -187,9 +191,40 @@ impl MessageStream {
         Ok(())
     }
 
+    /// Nearly all messages come out of the present chunk, and take the short way.
+    #[inline]
     fn next_until(&mut self, wait: Wait) -> Option<Result<Message, StreamError>> {
         // The application came back: what it had is consumed.
         self.mark_consumed();
+        match self.next_of_chunk() {
+            Some(message) => Some(Ok(message)),
+            None => self.next_of_queue(wait),
+        }
+    }
+
+    /// The next message of the present chunk. `None` when there is anything else to be done first.
+    #[inline]
+    fn next_of_chunk(&mut self) -> Option<Message> {
+        if self.deferred.is_some() {
+            return None;
+        }
+        let reader = self.current.as_mut()?;
+        if !reader.is_current() {
+            return None;
+        }
+        match reader.next()? {
+            Ok(message) => {
+                self.note_handed_out(message.offset());
+                Some(message)
+            }
+            Err(corrupt) => {
+                self.deferred = Some(Step::Corrupt(corrupt));
+                None
+            }
+        }
+    }
+
+    fn next_of_queue(&mut self, wait: Wait) -> Option<Result<Message, StreamError>> {
         loop {
             let step = match self.deferred.take() {
                 Some(step) => step,
@@ -224,7 +259,10 @@ impl MessageStream {
             if let Some(reader) = &mut self.current {
                 if reader.is_current() {
                     match reader.next() {
-                        Some(Ok(message)) => return self.hand_out(message),
+                        Some(Ok(message)) => {
+                            self.note_handed_out(message.offset());
+                            return Step::Message(message);
+                        }
                         Some(Err(corrupt)) => return Step::Corrupt(corrupt),
                         None => {}
                     }
@@ -270,13 +308,12 @@ impl MessageStream {
     }
 
     #[inline]
-    fn hand_out(&mut self, message: Message) -> Step {
-        self.handed_out = Some(message.offset().saturating_add(1));
+    fn note_handed_out(&mut self, offset: i64) {
+        self.handed_out = Some(offset.saturating_add(1));
         self.uncounted += 1;
         if self.context.config.consumed_on() == ConsumedOn::Return {
             self.mark_consumed();
         }
-        Step::Message(message)
     }
 
     /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
