@@ -29,6 +29,7 @@ pub use config::OnBadMessage;
 pub use consumer::ConnectorState;
 pub use consumer::ConsumerConnector;
 pub use consumer::Message;
+pub use consumer::MessageRef;
 pub use consumer::MessageStream;
 pub use consumer::StreamError;
 pub use consumer::delete_group;

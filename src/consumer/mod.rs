@@ -38,5 +38,6 @@ pub use connector::ConsumerConnector;
 pub use connector_state::ConnectorState;
 pub use delete_group::delete_group;
 pub use message::Message;
+pub use message::MessageRef;
 pub use message_stream::MessageStream;
 pub use stream_error::StreamError;
