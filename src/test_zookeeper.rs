@@ -64,6 +64,21 @@ fn start_embedded() -> crate::embedded::EmbeddedZooKeeper {
 /// [`ServerKind`], against all servers that there are.
 macro_rules! scenarios {
     ($prepare:expr; $($name:ident),* $(,)?) => {
+        crate::test_zookeeper::scenarios_of_3_4! { $prepare; $($name),* }
+        #[cfg(feature = "real-brokers")]
+        mod on_3_8 {
+            use crate::support::ZooKeeperVersion;
+            use crate::test_zookeeper::ServerKind;
+            const KIND: ServerKind = ServerKind::Real(ZooKeeperVersion::Debian);
+            $(#[test] fn $name() { super::$name($prepare(KIND)); })*
+        }
+    };
+}
+pub(crate) use scenarios;
+
+/// As [`scenarios`], without the servers that know more than ZooKeeper 3.4.
+macro_rules! scenarios_of_3_4 {
+    ($prepare:expr; $($name:ident),* $(,)?) => {
         #[cfg(feature = "embedded")]
         mod on_embedded {
             use crate::test_zookeeper::ServerKind;
@@ -76,16 +91,9 @@ macro_rules! scenarios {
             const KIND: ServerKind = ServerKind::Real(ZooKeeperVersion::V3_4_6);
             $(#[test] fn $name() { super::$name($prepare(KIND)); })*
         }
-        #[cfg(feature = "real-brokers")]
-        mod on_3_8 {
-            use crate::support::ZooKeeperVersion;
-            use crate::test_zookeeper::ServerKind;
-            const KIND: ServerKind = ServerKind::Real(ZooKeeperVersion::Debian);
-            $(#[test] fn $name() { super::$name($prepare(KIND)); })*
-        }
     };
 }
-pub(crate) use scenarios;
+pub(crate) use scenarios_of_3_4;
 
 #[cfg(feature = "embedded")]
 impl TestZooKeeper for crate::embedded::EmbeddedZooKeeper {
