@@ -13,5 +13,7 @@
 mod support;
 
 mod consuming;
+#[cfg(feature = "embedded")]
+mod embedded_zookeeper;
 mod readme;
 mod support_itself;

@@ -525,7 +525,7 @@ fn four_letters_are_answered(server: Server) {
         assert!(answer.starts_with("Zookeeper version: 3.4.6"), "{answer}");
         let line = |text: &str| answer.lines().any(|line| line == text);
         assert!(
-            line("Mode: standalone") && line("Node count: 4"),
+            line("Mode: standalone") && line("Node count: 5"),
             "{answer}"
         );
         assert!(line("Zxid: 0x2"), "{answer}");
