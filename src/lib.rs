@@ -18,7 +18,8 @@ mod zk;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
-#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
+#[cfg(test)]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
 mod test_zookeeper;
 
 pub use cluster::Broker;
