@@ -121,7 +121,8 @@ impl ChunkReader {
     fn open(&mut self, wrapper: &RawWrapper) -> Result<(), CorruptMessage> {
         let level = self.inner.last().unwrap_or(&self.outer);
         let pool = level.buffer.bytes.pool();
-        let mut unpacked = pool.take(0);
+        // It holds more than that, but how much nobody can tell who is not to be believed.
+        let mut unpacked = pool.take(wrapper.payload.len());
         let opened = level
             .cursor
             .open(wrapper, &level.buffer.bytes, self.limit, &mut unpacked);

@@ -26,6 +26,9 @@ use crate::fetch::Taken;
 use crate::fetch::Verdict;
 use crate::stats::Stats;
 
+/// Bytes that every compressed message may unpack to.
+const LEAST_UNPACKED_LIMIT: usize = 64 << 20;
+
 /// What all streams of a connector share.
 #[derive(Clone)]
 pub(crate) struct StreamContext {
@@ -124,12 +127,38 @@ impl MessageStream {
     /// Counts everything handed out so far as consumed, without asking for more.
     ///
     /// For applications that stop reading and then commit or shut down.
+    #[inline]
     pub fn mark_consumed(&mut self) {
-        for (info, epoch, next) in self.handed_out_before.drain(..) {
-            info.mark_consumed(next, epoch);
+        // Once a chunk, while this is called for each message.
+        if !self.handed_out_before.is_empty() {
+            for (info, epoch, next) in self.handed_out_before.drain(..) {
+                info.mark_consumed(next, epoch);
+            }
         }
         if let (Some(next), Some(reader)) = (self.handed_out.take(), &self.current) {
             reader.info().mark_consumed(next, reader.epoch());
+        }
+    }
+
+    /// Counts the messages of one partition up to `message`, which this stream handed out last or in its last
+    /// batch, as consumed. What it handed out behind that stays not consumed until the application comes back.
+    ///
+    /// For applications that stop in the middle of a batch and then commit or shut down.
+    pub fn mark_consumed_through(&mut self, message: &Message) {
+        let through = message.offset().saturating_add(1);
+        let current = match (self.handed_out, &self.current) {
+            (Some(next), Some(reader)) => Some((reader.info(), reader.epoch(), next)),
+            _ => None,
+        };
+        let before = self.handed_out_before.iter();
+        let in_order = before.map(|(info, epoch, next)| (info, *epoch, *next));
+        for (info, epoch, next) in in_order.chain(current) {
+            if info.topic_partition() == message.topic_partition() {
+                info.mark_consumed(through.min(next), epoch);
+                if next >= through {
+                    return;
+                }
+            }
         }
     }
 
@@ -162,9 +191,40 @@ impl MessageStream {
         Ok(())
     }
 
+    /// Nearly all messages come out of the present chunk, and take the short way.
+    #[inline]
     fn next_until(&mut self, wait: Wait) -> Option<Result<Message, StreamError>> {
         // The application came back: what it had is consumed.
         self.mark_consumed();
+        match self.next_of_chunk() {
+            Some(message) => Some(Ok(message)),
+            None => self.next_of_queue(wait),
+        }
+    }
+
+    /// The next message of the present chunk. `None` when there is anything else to be done first.
+    #[inline]
+    fn next_of_chunk(&mut self) -> Option<Message> {
+        if self.deferred.is_some() {
+            return None;
+        }
+        let reader = self.current.as_mut()?;
+        if !reader.is_current() {
+            return None;
+        }
+        match reader.next()? {
+            Ok(message) => {
+                self.note_handed_out(message.offset());
+                Some(message)
+            }
+            Err(corrupt) => {
+                self.deferred = Some(Step::Corrupt(corrupt));
+                None
+            }
+        }
+    }
+
+    fn next_of_queue(&mut self, wait: Wait) -> Option<Result<Message, StreamError>> {
         loop {
             let step = match self.deferred.take() {
                 Some(step) => step,
@@ -199,7 +259,10 @@ impl MessageStream {
             if let Some(reader) = &mut self.current {
                 if reader.is_current() {
                     match reader.next() {
-                        Some(Ok(message)) => return self.hand_out(message),
+                        Some(Ok(message)) => {
+                            self.note_handed_out(message.offset());
+                            return Step::Message(message);
+                        }
                         Some(Err(corrupt)) => return Step::Corrupt(corrupt),
                         None => {}
                     }
@@ -213,8 +276,7 @@ impl MessageStream {
             };
             match self.queue.take(deadline) {
                 Taken::Entry(QueueEntry::Messages(chunk)) => {
-                    let limit = usize::try_from(self.context.config.queued_max_bytes());
-                    self.current = Some(ChunkReader::new(chunk, limit.unwrap_or(usize::MAX)));
+                    self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
                 }
                 Taken::Entry(QueueEntry::Reposition {
                     info,
@@ -246,13 +308,19 @@ impl MessageStream {
     }
 
     #[inline]
-    fn hand_out(&mut self, message: Message) -> Step {
-        self.handed_out = Some(message.offset().saturating_add(1));
+    fn note_handed_out(&mut self, offset: i64) {
+        self.handed_out = Some(offset.saturating_add(1));
         self.uncounted += 1;
         if self.context.config.consumed_on() == ConsumedOn::Return {
             self.mark_consumed();
         }
-        Step::Message(message)
+    }
+
+    /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
+    /// default. A small bound must not make sound messages undeliverable.
+    fn unpacked_limit(&self) -> usize {
+        let bound = usize::try_from(self.context.config.queued_max_bytes());
+        bound.unwrap_or(usize::MAX).max(LEAST_UNPACKED_LIMIT)
     }
 
     /// The present chunk is through, or not to be delivered any more.

@@ -294,18 +294,19 @@ fn the_limit_holds_to_the_byte() {
 }
 
 #[test]
-fn a_cut_head_tells_the_size_that_is_needed() {
+fn a_cut_head_tells_its_offset_and_the_size_that_is_needed() {
     let set = plain(7..8);
     for length in 1..12 {
         let outline = Outline::of(&set.as_bytes()[..length]);
         assert!(outline.is_oversize());
-        assert_eq!(outline.end, SetEnd::Cut { needed: None });
+        let (offset, needed) = (None, None);
+        assert_eq!(outline.end, SetEnd::Cut { offset, needed });
     }
     for length in 12..set.len() {
         let outline = Outline::of(&set.as_bytes()[..length]);
         assert!(outline.is_oversize());
-        let needed = Some(set.len());
-        assert_eq!(outline.end, SetEnd::Cut { needed });
+        let (offset, needed) = (Some(7), Some(set.len()));
+        assert_eq!(outline.end, SetEnd::Cut { offset, needed });
     }
     assert_eq!(Outline::of(set.as_bytes()).end, SetEnd::Whole);
     let empty = Outline::of(&[]);
@@ -498,8 +499,12 @@ proptest! {
     fn every_codec_gives_back_what_it_got(codec in 0..3usize, content in vec(any::<u8>(), 0..100_000), stretch in 1..20usize) {
         let codec = CODECS[codec];
         let content: Vec<u8> = content.chunks(stretch).flat_map(|chunk| chunk.iter().map(|_| chunk[0])).collect();
-        let mut out = Vec::new();
-        codec.decompress(&codec.compress(&content).unwrap(), content.len(), &mut out).unwrap();
-        prop_assert_eq!(out == content, true);
+        let payload = codec.compress(&content).unwrap();
+        // A buffer is used again, be it shorter or longer than what comes.
+        for before in [0, content.len() / 2, content.len() + 7] {
+            let mut out = vec![9; before];
+            codec.decompress(&payload, content.len(), &mut out).unwrap();
+            prop_assert_eq!(out == content, true);
+        }
     }
 }
