@@ -4,6 +4,8 @@ mod cluster;
 mod config;
 mod consumer;
 mod coordination;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod error;
 mod events;
 mod fetch;
@@ -14,9 +16,11 @@ mod thread;
 mod zk;
 
 #[cfg(test)]
-#[cfg(feature = "real-brokers")]
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[cfg(test)]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
+mod test_zookeeper;
 
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;

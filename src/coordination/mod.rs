@@ -35,7 +35,7 @@ mod topic_registry;
 mod lenient_json;
 
 #[cfg(test)]
-#[cfg(feature = "real-brokers")]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
 mod tests;
 
 pub(crate) use assignment::Assignment;

@@ -45,5 +45,5 @@ pub(crate) use event::SessionEvent;
 pub(crate) use event::ZkEvent;
 
 #[cfg(test)]
-#[cfg(feature = "real-brokers")]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
 mod tests;

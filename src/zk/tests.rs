@@ -1,4 +1,4 @@
-//! The layer against real servers, the oldest and the newest that count.
+//! The layer against the embedded server and against real ones, the oldest and the newest that count.
 
 mod calls;
 mod closing;
@@ -12,41 +12,19 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use crate::support;
-use crate::support::ZooKeeper;
+use crate::test_zookeeper::TestZooKeeper;
 use crate::zk::SessionEvent;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
 
-/// Runs each scenario against both versions.
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
-        mod on_3_4_6 {
-            $(#[test] fn $name() { super::$name(crate::zk::tests::server(true)); })*
-        }
-        mod on_3_8 {
-            $(#[test] fn $name() { super::$name(crate::zk::tests::server(false)); })*
-        }
-    };
-}
-use scenarios;
-
 /// Longer than anything here may take.
 const LIMIT: Duration = Duration::from_secs(30);
-
-fn server(old: bool) -> ZooKeeper {
-    ZooKeeper::start_version(if old {
-        support::ZooKeeperVersion::V3_4_6
-    } else {
-        support::ZooKeeperVersion::Debian
-    })
-}
 
 type Connected = (Arc<ZkClient>, Receiver<ZkEvent>);
 
 /// With a session timeout in milliseconds.
-fn connect(server: &ZooKeeper, session: u64) -> Connected {
+fn connect(server: &dyn TestZooKeeper, session: u64) -> Connected {
     connect_to(&server.connect_string(), session)
 }
 

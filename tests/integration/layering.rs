@@ -8,7 +8,7 @@ use std::path::PathBuf;
 const LEAVES: [&str; 6] = ["cluster", "config", "error", "events", "stats", "thread"];
 
 /// Each layer with the layers below it.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("protocol", &[]),
     ("net", &["protocol"]),
     ("fetch", &["protocol", "net"]),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
         "consumer",
         &["protocol", "net", "fetch", "zk", "coordination"],
     ),
+    ("embedded", &["protocol"]),
 ];
 
 /// Longest file, tests not counted.
