@@ -112,10 +112,10 @@ impl Request for Get {
     }
 }
 
-#[cfg(all(test, feature = "real-brokers"))]
+#[cfg(test)]
 pub(super) struct Exists(pub(super) String);
 
-#[cfg(all(test, feature = "real-brokers"))]
+#[cfg(test)]
 impl Request for Exists {
     type Reply = bool;
     const WRITES: bool = false;
