@@ -27,6 +27,7 @@ use crate::events::EventSender;
 use crate::fetch::ChunkQueue;
 use crate::fetch::FetcherManager;
 use crate::fetch::PartitionTopicInfo;
+use crate::stats::Stats;
 use crate::thread::StopSignal;
 use crate::zk::ZkClient;
 
@@ -49,10 +50,11 @@ pub(crate) struct Member {
     pub(crate) fetchers: Arc<FetcherManager>,
     pub(crate) committer: Arc<Committer>,
     pub(crate) ownership: Arc<Ownership>,
+    pub(crate) stats: Arc<Stats>,
     pub(crate) events: EventSender,
     pub(crate) stop: StopSignal,
-    /// Every owner node that this session may hold: those of the registry, and those that a failed attempt
-    /// left behind (D18).
+    /// Every owner node that this member may hold: those of the registry, and those that a failed attempt
+    /// left behind (D18). Nodes of a session that has ended are found to be not ours when they are released.
     pub(crate) claimed: BTreeMap<TopicPartition, ConsumerThreadId>,
     pub(crate) generation: u64,
 }
@@ -98,9 +100,9 @@ impl Member {
         }
     }
 
-    /// Registers the member, also when somebody deleted its node.
+    /// Registers the member, also when somebody deleted or changed its node.
     fn ensure_registered(&self) -> Result<(), Error> {
-        if self.group.registration_is_mine(&self.id)? {
+        if self.group.is_registered(&self.id, &self.topic_count)? {
             return Ok(());
         }
         let registration = self.topic_count.registration(epoch_millis());
@@ -123,15 +125,14 @@ impl Member {
         for member in &members {
             if let Some(reason) = member.trouble.clone() {
                 let path = format!("{}/{}", self.group.members_path(), member.id);
-                self.events.send(Event::UnusableZnode { path, reason });
+                self.tell_unusable(path, reason);
             }
         }
         for topic in read.missing {
             self.events.send(Event::NoPartitions { topic });
         }
         for (topic, reason) in read.unusable {
-            let path = TopicRegistry::path_of(&topic);
-            self.events.send(Event::UnusableZnode { path, reason });
+            self.tell_unusable(TopicRegistry::path_of(&topic), reason);
         }
         let counts = members
             .iter()
@@ -174,7 +175,7 @@ impl Member {
 
     /// The first node of this member that should be there and is not. Called between rebalances.
     pub(crate) fn first_missing_node(&self) -> Result<Option<String>, Error> {
-        if !self.group.registration_is_mine(&self.id)? {
+        if !self.group.is_registered(&self.id, &self.topic_count)? {
             return Ok(Some(format!("{}/{}", self.group.members_path(), self.id)));
         }
         self.first_lost_node()
@@ -267,8 +268,7 @@ impl Member {
             let offset = match stored.remove(partition) {
                 Some(Ok(offset)) => offset,
                 Some(Err(reason)) => {
-                    let path = self.group.offset_path(partition);
-                    self.events.send(Event::UnusableZnode { path, reason });
+                    self.tell_unusable(self.group.offset_path(partition), reason);
                     None
                 }
                 None => None,
@@ -287,6 +287,11 @@ impl Member {
         self.committer.publish(owned, checkpoints);
         self.generation = generation;
         self.fetchers.start(infos)
+    }
+
+    fn tell_unusable(&self, path: String, reason: String) {
+        self.stats.unusable_znodes.increment();
+        self.events.send(Event::UnusableZnode { path, reason });
     }
 
     fn queue_of(

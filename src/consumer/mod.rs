@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
-//! Lock order: the group membership of the connector, the commit lock, the ownership snapshot; only the
-//! first two are held while ZooKeeper is asked.
+//! Lock order: the shutdown and the group membership of the connector, the commit lock, the ownership
+//! snapshot; all but the last are held while ZooKeeper is asked.
 
 mod message;
 mod stream_error;
