@@ -20,7 +20,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
     let connection_timeout = from.millis("zookeeper.connection.timeout.ms", session_timeout)?;
     let sync_time = from.millis("zookeeper.sync.time.ms", ms(2_000))?;
     let group_id = from.required("group.id")?;
-    let socket_timeout = from.millis("socket.timeout.ms", ms(30_000))?;
+    let socket_timeout = socket_timeout(&mut from)?;
     let receive_buffer = from.int("socket.receive.buffer.bytes", 65_536)?;
     let fetch_message_max_bytes = from.int_from("fetch.message.max.bytes", 1, 1_048_576)?;
     let num_consumer_fetchers = from.int_from("num.consumer.fetchers", 1, 1)?;
@@ -62,7 +62,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
         unrecognised_keys: Vec::new(),
     };
-    refuse_unsupported(&mut from, config.dual_commit_enabled)?;
+    refuse_unsupported(&mut from)?;
     if let Some(warning) = short_rebalance(&config) {
         log::warn!("{warning}");
     }
@@ -84,6 +84,18 @@ fn auto_commit_interval(from: &mut PropertyReader, enabled: bool) -> Result<Dura
         return Err(invalid(key, reason));
     }
     Ok(interval)
+}
+
+fn socket_timeout(from: &mut PropertyReader) -> Result<Duration, Error> {
+    let key = "socket.timeout.ms";
+    let timeout = from.millis(key, ms(30_000))?;
+    if timeout.is_zero() {
+        return Err(invalid(
+            key,
+            "0 is less than 1: no broker would ever be reached",
+        ));
+    }
+    Ok(timeout)
 }
 
 fn fetch_wait_max(from: &mut PropertyReader, socket_timeout: Duration) -> Result<Duration, Error> {
@@ -139,17 +151,12 @@ fn name(key: &str, text: String) -> Result<String, Error> {
 }
 
 /// Keys of Kafka's whose other values this version lacks: an error, never another behaviour.
-fn refuse_unsupported(from: &mut PropertyReader, dual_commit: bool) -> Result<(), Error> {
+fn refuse_unsupported(from: &mut PropertyReader) -> Result<(), Error> {
     let key = "offsets.storage";
     let storage = from.text(key).map(|text| text.to_lowercase());
     only(key, storage.as_deref(), "zookeeper", "kafka")?;
     let key = "partition.assignment.strategy";
-    only(key, from.text(key).as_deref(), "range", "roundrobin")?;
-    if dual_commit {
-        let reason = "true is not supported by this version, which keeps offsets in zookeeper only";
-        return Err(invalid("dual.commit.enabled", reason));
-    }
-    Ok(())
+    only(key, from.text(key).as_deref(), "range", "roundrobin")
 }
 
 fn only(key: &str, value: Option<&str>, supported: &str, other: &str) -> Result<(), Error> {
