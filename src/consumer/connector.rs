@@ -16,12 +16,12 @@ use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::connector_state::StateCell;
 use crate::consumer::member::Member;
-use crate::consumer::member::StreamQueues;
 use crate::consumer::message_stream::MessageStream;
 use crate::consumer::message_stream::StreamContext;
 use crate::consumer::offset_store::ZooKeeperOffsets;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::rebalancer::Rebalancer;
+use crate::consumer::stream_queues::StreamQueues;
 use crate::consumer::zookeeper_directory::ZooKeeperDirectory;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::GroupRegistry;
@@ -184,7 +184,7 @@ impl ConsumerConnector {
             return Err(Error::Closed);
         }
         let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
-        let queues = self.make_queues(&topics);
+        let queues = StreamQueues::new(&topics, &self.config);
         let member = self.member(topic_count, queues.clone());
         let mut rebalancer = Rebalancer::new(
             member,
@@ -201,10 +201,15 @@ impl ConsumerConnector {
             Ok((rebalance, auto_commit)) => {
                 // The thread waits for it.
                 let _ = hand_over.send(rebalancer);
-                group.queues = queues.values().cloned().collect();
+                group.queues = queues.all().cloned().collect();
                 group.rebalance = Some(rebalance);
                 group.auto_commit = auto_commit;
-                Ok(self.make_streams(&queues))
+                Ok(queues.streams(&StreamContext {
+                    config: Arc::clone(&self.config),
+                    ownership: Arc::clone(&self.ownership),
+                    stats: Arc::clone(&self.stats),
+                    events: self.sender.clone(),
+                }))
             }
             Err(error) => {
                 group.zk_events = Some(rebalancer.into_zk_events());
@@ -359,42 +364,6 @@ impl ConsumerConnector {
     fn await_zookeeper(&self) {
         let cancelled = self.zk.cancel_signal();
         while !self.zk.is_connected() && cancelled.pause(Duration::from_millis(20)) {}
-    }
-
-    /// Each stream has its own queue, and an equal share of `queued.max.bytes`.
-    fn make_queues(&self, topics: &[(String, usize)]) -> StreamQueues {
-        let streams: usize = topics.iter().map(|(_, streams)| streams).sum();
-        let total = usize::try_from(self.config.queued_max_bytes()).unwrap_or(usize::MAX);
-        let share = total.checked_div(streams).unwrap_or(total);
-        topics
-            .iter()
-            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)))
-            .map(|key| {
-                (
-                    key,
-                    ChunkQueue::new(self.config.queued_max_message_chunks(), share),
-                )
-            })
-            .collect()
-    }
-
-    fn make_streams(&self, queues: &StreamQueues) -> HashMap<String, Vec<MessageStream>> {
-        let context = StreamContext {
-            config: Arc::clone(&self.config),
-            ownership: Arc::clone(&self.ownership),
-            stats: Arc::clone(&self.stats),
-            events: self.sender.clone(),
-        };
-        let mut keys: Vec<&(String, usize)> = queues.keys().collect();
-        keys.sort();
-        let mut streams: HashMap<String, Vec<MessageStream>> = HashMap::new();
-        for key in keys {
-            if let Some(queue) = queues.get(key) {
-                let stream = MessageStream::new(Arc::clone(queue), context.clone());
-                streams.entry(key.0.clone()).or_default().push(stream);
-            }
-        }
-        streams
     }
 
     fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {

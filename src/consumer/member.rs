@@ -1,7 +1,6 @@
 //! One member of a group, and one attempt to work out what it owns.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
@@ -11,6 +10,7 @@ use crate::consumer::committer::Offsets;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::consumer::owned_partitions::Ownership;
+use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::Assignment;
 use crate::coordination::AssignmentContext;
 use crate::coordination::BrokerRegistry;
@@ -24,15 +24,11 @@ use crate::coordination::epoch_millis;
 use crate::error::Error;
 use crate::events::Event;
 use crate::events::EventSender;
-use crate::fetch::ChunkQueue;
 use crate::fetch::FetcherManager;
 use crate::fetch::PartitionTopicInfo;
 use crate::stats::Stats;
 use crate::thread::StopSignal;
 use crate::zk::ZkClient;
-
-/// The queues of the streams: by topic, and number of the thread within it.
-pub(crate) type StreamQueues = HashMap<(String, usize), Arc<ChunkQueue>>;
 
 /// What takes part in a rebalance. Used by one thread at a time: first by the one that creates the streams,
 /// then by `rebalance`.
@@ -204,7 +200,7 @@ impl Member {
             info.revoke();
         }
         self.fetchers.stop();
-        for queue in self.queues.values() {
+        for queue in self.queues.all() {
             queue.clear();
         }
     }
@@ -273,9 +269,9 @@ impl Member {
                 }
                 None => None,
             };
-            let Some(queue) = self.queue_of(partition, thread) else {
-                continue;
-            };
+            // Without a queue somebody has changed what we registered: the next attempt sets it right.
+            let queue = self.queues.of(partition.topic(), thread).cloned();
+            let queue = queue.ok_or(Error::GroupChanged)?;
             checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
             let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
             let thread = thread.clone();
@@ -292,14 +288,5 @@ impl Member {
     fn tell_unusable(&self, path: String, reason: String) {
         self.stats.unusable_znodes.increment();
         self.events.send(Event::UnusableZnode { path, reason });
-    }
-
-    fn queue_of(
-        &self,
-        partition: &TopicPartition,
-        thread: &ConsumerThreadId,
-    ) -> Option<Arc<ChunkQueue>> {
-        let key = (partition.topic().to_owned(), thread.number());
-        self.queues.get(&key).cloned()
     }
 }

@@ -21,6 +21,7 @@ mod stream_error;
 
 mod chunk_reader;
 mod message_stream;
+mod stream_queues;
 
 mod offset_store;
 mod owned_partitions;

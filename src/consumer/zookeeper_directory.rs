@@ -22,7 +22,7 @@ pub(crate) struct ZooKeeperDirectory {
     stats: Arc<Stats>,
     events: EventSender,
     /// Brokers that cannot be used and were told already, with the reason.
-    told: Mutex<BTreeSet<(i32, String)>>,
+    told: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl ZooKeeperDirectory {
@@ -39,10 +39,10 @@ impl ZooKeeperDirectory {
 impl BrokerDirectory for ZooKeeperDirectory {
     fn brokers(&self, stop: &StopSignal) -> Result<Vec<Broker>, Error> {
         let live = BrokerRegistry::new(self.zk.observing(stop)).brokers()?;
-        let skipped: BTreeSet<(i32, String)> = live.skipped.into_iter().collect();
+        let skipped: BTreeSet<(String, String)> = live.skipped.into_iter().collect();
         let before = std::mem::replace(&mut *self.told.lock(), skipped.clone());
-        for (id, reason) in skipped.difference(&before) {
-            let path = format!("{}/{id}", BrokerRegistry::PATH);
+        for (name, reason) in skipped.difference(&before) {
+            let path = format!("{}/{name}", BrokerRegistry::PATH);
             let reason = reason.clone();
             self.stats.unusable_znodes.increment();
             self.events.send(Event::UnusableZnode { path, reason });
