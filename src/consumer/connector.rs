@@ -167,9 +167,9 @@ impl ConsumerConnector {
     ///
     /// # Errors
     /// [`Error::MessageStreamsExist`] at the second call, [`Error::InvalidArgument`] for a topic without
-    /// streams or with an illegal name, [`Error::RebalanceFailed`] when `rebalance.max.retries` attempts
-    /// failed, [`Error::MemberIdTaken`] when another live member has the same `consumer.id`. After an error
-    /// the member is not in the group, and the call may be repeated.
+    /// streams, with an illegal name, or named twice, [`Error::RebalanceFailed`] when `rebalance.max.retries`
+    /// attempts failed, [`Error::MemberIdTaken`] when another live member has the same `consumer.id`. After an
+    /// error the member is not in the group, and the call may be repeated.
     pub fn create_message_streams<T: Into<String>>(
         &self,
         topics: impl IntoIterator<Item = (T, usize)>,
