@@ -70,7 +70,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
         unrecognised_keys: Vec::new(),
     };
-    refuse_unsupported(&mut from, config.dual_commit_enabled)?;
+    refuse_unsupported(&mut from)?;
     if let Some(warning) = short_rebalance(&config) {
         log::warn!("{warning}");
     }
@@ -168,17 +168,12 @@ fn name(key: &str, text: String) -> Result<String, Error> {
 }
 
 /// Keys of Kafka's whose other values this version lacks: an error, never another behaviour.
-fn refuse_unsupported(from: &mut PropertyReader, dual_commit: bool) -> Result<(), Error> {
+fn refuse_unsupported(from: &mut PropertyReader) -> Result<(), Error> {
     let key = "offsets.storage";
     let storage = from.text(key).map(|text| text.to_lowercase());
     only(key, storage.as_deref(), "zookeeper", "kafka")?;
     let key = "partition.assignment.strategy";
-    only(key, from.text(key).as_deref(), "range", "roundrobin")?;
-    if dual_commit {
-        let reason = "true is not supported by this version, which keeps offsets in zookeeper only";
-        return Err(invalid("dual.commit.enabled", reason));
-    }
-    Ok(())
+    only(key, from.text(key).as_deref(), "range", "roundrobin")
 }
 
 fn only(key: &str, value: Option<&str>, supported: &str, other: &str) -> Result<(), Error> {

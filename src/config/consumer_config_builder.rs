@@ -100,7 +100,7 @@ impl ConsumerConfigBuilder {
         self.set("consumer.id", value)
     }
 
-    /// `client.id`: the name sent to the brokers with each request, and the tag of the statistics.
+    /// `client.id`: the name sent to the brokers with each request.
     ///
     /// Default: `group.id`. Same characters as `group.id`; it may be empty.
     pub fn client_id(self, value: impl Into<String>) -> Self {
@@ -225,7 +225,8 @@ impl ConsumerConfigBuilder {
 
     /// `exclude.internal.topics`: whether topic filters pass over Kafka's internal topics.
     ///
-    /// Default `true`. This version has no topic filters, so that there is nothing to hide yet.
+    /// Default `true`. This version does not subscribe by filter, but needs to know what the filters of
+    /// other members let pass; all members of a group must say the same.
     pub fn exclude_internal_topics(self, value: bool) -> Self {
         self.set("exclude.internal.topics", value.to_string())
     }
@@ -267,10 +268,9 @@ impl ConsumerConfigBuilder {
         self.set("offsets.commit.max.retries", value.to_string())
     }
 
-    /// `dual.commit.enabled`: whether offsets kept in Kafka are written to ZooKeeper too: only
-    /// `false` in this version.
+    /// `dual.commit.enabled`: whether offsets kept in Kafka are written to ZooKeeper too.
     ///
-    /// Default `false`. `true` is refused by [`build`](Self::build).
+    /// Default `false`. As in Kafka, no effect with `offsets.storage=zookeeper`, hence none in this version.
     pub fn dual_commit_enabled(self, value: bool) -> Self {
         self.set("dual.commit.enabled", value.to_string())
     }

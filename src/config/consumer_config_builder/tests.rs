@@ -297,6 +297,8 @@ fn a_number_below_its_least_is_refused_with_both() {
         ("fetch.message.max.bytes", "0", "1"),
         ("fetch.max.bytes", "-7", "1"),
         ("auto.commit.interval.ms", "0", "1"),
+        // It passed beside a `fetch.wait.max.ms` of 0, and then no broker could be reached.
+        ("socket.timeout.ms", "0", "1"),
         ("offsets.commit.max.retries", "-1", "0"),
     ] {
         refused(
@@ -427,14 +429,19 @@ fn what_this_version_lacks_is_refused_and_not_ignored() {
         "offsets.storage",
         &[this, "`zookeeper`"],
     );
-    refused(
-        &[("dual.commit.enabled", "true")],
-        "dual.commit.enabled",
-        &[this, "zookeeper"],
-    );
     let key = "partition.assignment.strategy";
     refused(&[(key, "roundrobin")], key, &[this, "`range`"]);
     assert!(built(&[("offsets.storage", "ZooKeeper")]).is_ok());
+}
+
+#[test]
+fn a_dual_commit_is_no_fault_where_offsets_are_in_zookeeper() {
+    // Files of the original that say so for another day were refused, although it has no effect there.
+    let file = [
+        ("offsets.storage", "zookeeper"),
+        ("dual.commit.enabled", "true"),
+    ];
+    assert!(built(&file).unwrap().dual_commit_enabled());
 }
 
 #[test]
