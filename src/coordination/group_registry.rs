@@ -22,7 +22,7 @@ use crate::zk::Znode;
 
 pub(crate) use offsets::StoredOffset;
 pub(crate) use ownership::Claim;
-#[cfg(test)]
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 pub(crate) use ownership::Owner;
 
 /// How long to wait before looking again whether a member id has become free.

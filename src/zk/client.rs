@@ -22,7 +22,7 @@ use crate::zk::event_queue::EventQueue;
 use crate::zk::request::Children;
 use crate::zk::request::Create;
 use crate::zk::request::Delete;
-#[cfg(test)]
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 use crate::zk::request::Exists;
 use crate::zk::request::Get;
 use crate::zk::request::Set;
@@ -165,7 +165,7 @@ impl ZkClient {
         call(&self.session, &self.caller, Get(path.into()))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
     pub(crate) fn exists(&self, path: &str) -> Result<bool, ZkError> {
         call(&self.session, &self.caller, Exists(path.into()))
     }

@@ -112,10 +112,10 @@ impl Request for Get {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 pub(super) struct Exists(pub(super) String);
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 impl Request for Exists {
     type Reply = bool;
     const WRITES: bool = false;
