@@ -4,6 +4,8 @@ mod cluster;
 mod config;
 mod consumer;
 mod coordination;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod error;
 mod events;
 mod fetch;

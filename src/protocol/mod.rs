@@ -37,11 +37,11 @@ pub(crate) use decode_error::DecodeError;
 pub(crate) use reader::Reader;
 
 pub(crate) use request::Request;
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 pub(crate) use request::RequestHeader;
 pub(crate) use request::Response;
 pub(crate) use request::request_frame;
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 pub(crate) use request::response_frame;
 
 pub use fetch::FetchPartition;

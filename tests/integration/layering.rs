@@ -8,8 +8,9 @@ use std::path::PathBuf;
 const LEAVES: [&str; 6] = ["cluster", "config", "error", "events", "stats", "thread"];
 
 /// Each layer with the layers below it.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("protocol", &[]),
+    ("embedded", &["protocol"]),
     ("net", &["protocol"]),
     ("fetch", &["protocol", "net"]),
     ("zk", &[]),

@@ -1,0 +1,454 @@
+//! Requests that were sent to a broker of 0.8.2.2, sent to an embedded one in the same state: the answers must agree.
+
+use std::fs;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::cluster::TopicPartition;
+use crate::embedded::BrokerVersion;
+use crate::embedded::ClusterBuilder;
+use crate::embedded::EmbeddedCluster;
+use crate::protocol::FetchResponse;
+use crate::protocol::ListOffsetsResponse;
+use crate::protocol::MessageSet;
+use crate::protocol::MessageSetBuilder;
+use crate::protocol::MetadataResponse;
+use crate::protocol::ProduceResponse;
+use crate::protocol::Reader;
+use crate::protocol::RequiredAcks;
+use crate::protocol::Response;
+
+/// The bytes of a recorded frame, its size in front.
+fn recorded(name: &str, side: &str) -> Vec<u8> {
+    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    path.extend(["tests", "fixtures", "vectors", &format!("{name}.{side}.hex")]);
+    let hex = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+    digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
+}
+
+/// The message set of the only partition of a recorded fetch response.
+fn recorded_set(name: &str) -> MessageSet {
+    let response = recorded(name, "response");
+    let mut body = Reader::new(&response[8..]);
+    let response = FetchResponse::decode(0, &mut body).unwrap();
+    response.partitions[0].message_set.clone()
+}
+
+struct Client {
+    stream: TcpStream,
+}
+
+impl Client {
+    fn of(cluster: &EmbeddedCluster, broker: usize) -> Self {
+        let address = &cluster.bootstrap()[broker];
+        let stream = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        Self { stream }
+    }
+
+    fn send(&mut self, name: &str) {
+        self.send_bytes(&recorded(name, "request"));
+    }
+
+    fn send_bytes(&mut self, frame: &[u8]) {
+        self.stream.write_all(frame).unwrap();
+    }
+
+    /// The next answer, without its size; `None` when the broker hangs up.
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut size = [0; 4];
+        self.stream.read_exact(&mut size).ok()?;
+        let mut frame = vec![0; usize::try_from(i32::from_be_bytes(size)).unwrap()];
+        self.stream.read_exact(&mut frame).unwrap();
+        Some(frame)
+    }
+
+    /// Asserts that the broker answers as the recorded one did.
+    fn replay(&mut self, name: &str) {
+        self.send(name);
+        let answer = self.receive().unwrap_or_else(|| panic!("{name}: hung up"));
+        let request = recorded(name, "request");
+        let expected = recorded(name, "response");
+        let api_key = request[5];
+        assert_eq!(
+            meaning(api_key, &answer),
+            meaning(api_key, &expected[4..]),
+            "{name}"
+        );
+    }
+}
+
+/// What an answer says, in a form that does not depend on ports, on the order, or on how exactly bytes were compressed.
+fn meaning(api_key: u8, answer: &[u8]) -> Vec<String> {
+    let correlation_id = i32::from_be_bytes(*answer.first_chunk().unwrap());
+    let mut body = Reader::new(&answer[4..]);
+    let mut said = match api_key {
+        0 => {
+            let response = ProduceResponse::decode(0, &mut body).unwrap();
+            lines(response.partitions)
+        }
+        1 => {
+            let response = FetchResponse::decode(0, &mut body).unwrap();
+            let partitions = response.partitions.into_iter();
+            partitions
+                .map(|partition| {
+                    format!(
+                        "{} {:?} {:?} {}",
+                        partition.topic_partition,
+                        partition.error,
+                        partition.high_watermark,
+                        content(&partition.message_set)
+                    )
+                })
+                .collect()
+        }
+        2 => {
+            let response = ListOffsetsResponse::decode(0, &mut body).unwrap();
+            lines(response.partitions)
+        }
+        _ => {
+            let response = MetadataResponse::decode(0, &mut body).unwrap();
+            let brokers = response.brokers.iter().map(|b| format!("broker {}", b.id));
+            let topics = response.topics.into_iter().map(|mut topic| {
+                topic.partitions.sort_by_key(|p| p.partition);
+                // The order of the replicas is that of their preference.
+                topic.partitions.iter_mut().for_each(|p| p.isr.sort());
+                format!("{topic:?}")
+            });
+            brokers.chain(topics).collect()
+        }
+    };
+    assert_eq!(body.remaining(), 0, "bytes after the answer");
+    said.sort();
+    said.push(format!("correlation id {correlation_id}"));
+    said
+}
+
+fn lines<T: std::fmt::Debug>(items: Vec<T>) -> Vec<String> {
+    items.iter().map(|item| format!("{item:?}")).collect()
+}
+
+/// The bytes of a set, or the messages of one with compressed messages.
+fn content(set: &MessageSet) -> String {
+    let is_compressed = set.as_bytes().get(17).is_some_and(|codec| codec & 7 != 0);
+    let messages = set.messages().map(|message| format!("{message:?}"));
+    match is_compressed {
+        true => messages.collect(),
+        false => format!("{:?}", set.as_bytes()),
+    }
+}
+
+fn cluster(builder: ClusterBuilder) -> EmbeddedCluster {
+    let cluster = builder.brokers(2).start().unwrap();
+    for (topic, replicas) in [
+        ("plain", vec![vec![0]]),
+        ("gz", vec![vec![0]]),
+        ("sn", vec![vec![0]]),
+        ("lz", vec![vec![0]]),
+        ("big", vec![vec![0]]),
+        ("seg", vec![vec![0]]),
+        ("trim", vec![vec![0]]),
+        ("wake", vec![vec![0]]),
+        ("empty", vec![vec![0]]),
+        ("nested", vec![vec![0]]),
+        ("only1", vec![vec![1]]),
+        ("follow", vec![vec![1, 0]]),
+        ("repl", vec![vec![0, 1]]),
+        ("hw", vec![vec![0, 1]]),
+        ("multi", vec![vec![0], vec![1], vec![0]]),
+    ] {
+        cluster.create_assigned_topic(topic, &replicas).unwrap();
+    }
+    cluster
+}
+
+/// Produces the recorded content of a topic.
+fn fill(cluster: &EmbeddedCluster, topic: &str, fetch: &str) {
+    let of = TopicPartition::new(topic, 0);
+    let set = recorded_set(fetch);
+    // Each compressed message was a request of its own.
+    let mut start = 0;
+    for end in entry_ends(set.as_bytes()) {
+        let entry = MessageSet::from(set.as_bytes()[start..end].to_vec());
+        cluster.produce_set(&of, &entry, RequiredAcks::All).unwrap();
+        start = end;
+    }
+}
+
+fn entry_ends(set: &[u8]) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut position = 0;
+    while let Some(size) = set.get(position + 8..position + 12) {
+        position += 12 + usize::try_from(i32::from_be_bytes(size.try_into().unwrap())).unwrap();
+        ends.push(position);
+    }
+    ends
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn reading_is_answered_as_recorded() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    fill(&cluster, "plain", "k082-fetch-v0-plain");
+    fill(&cluster, "gz", "k082-fetch-v0-gzip");
+    fill(&cluster, "sn", "k082-fetch-v0-snappy");
+    fill(&cluster, "lz", "k082-fetch-v0-lz4");
+    fill(&cluster, "follow", "k082-fetch-v0-debug-replica");
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "plain",
+        "gzip",
+        "snappy",
+        "lz4",
+        "mid-wrapper",
+        "truncated",
+        "truncated-in-header",
+        "truncated-wrapper",
+        "at-end",
+        "empty-partition",
+        "out-of-range-high",
+        "out-of-range-negative",
+        "unknown-topic",
+        "unknown-partition",
+        "not-leader",
+        "debug-replica",
+        "no-topics",
+        "long-poll-expired",
+    ] {
+        client.replay(&format!("k082-fetch-v0-{name}"));
+    }
+    client.replay("k082-fetch-v1-answered-as-v0");
+}
+
+#[test]
+fn a_fetch_waits_for_the_message_that_comes() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    let mut client = Client::of(&cluster, 0);
+    client.send("k082-fetch-v0-long-poll-woken");
+    fill(&cluster, "wake", "k082-fetch-v0-long-poll-woken");
+    let answer = client.receive().unwrap();
+    let expected = recorded("k082-fetch-v0-long-poll-woken", "response");
+    assert_eq!(meaning(1, &answer), meaning(1, &expected[4..]));
+}
+
+#[test]
+fn writing_is_answered_as_recorded() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    fill(&cluster, "plain", "k082-fetch-v0-plain");
+    for value in ["a", "b", "c"] {
+        cluster.produce("repl", 0, [value]).unwrap();
+    }
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "nested",
+        "ok",
+        "acks-all",
+        "unknown-topic",
+        "not-leader",
+        "bad-crc",
+        "internal-topic",
+        "acks-2",
+        "empty-set",
+    ] {
+        client.replay(&format!("k082-produce-v0-{name}"));
+    }
+    client.replay("k082-produce-v1-answered-as-v0");
+    client.replay("k082-fetch-v0-nested");
+    // No answer comes to the first of the two.
+    client.send("k082-produce-v0-acks-0");
+    client.replay("k082-list-offsets-v0-latest");
+    client.send("k082-produce-v0-acks-0-error");
+    assert_eq!(client.receive(), None);
+}
+
+#[test]
+fn offsets_are_answered_as_recorded() {
+    let cluster = cluster(EmbeddedCluster::builder().log_segment_bytes(400));
+    for _ in 0..12 {
+        cluster.produce("seg", 0, ["x".repeat(100)]).unwrap();
+    }
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "latest-many",
+        "earliest-many",
+        "timestamp-old",
+        "zero-offsets",
+        "unknown",
+        "not-leader",
+    ] {
+        client.replay(&format!("k082-list-offsets-v0-{name}"));
+    }
+    client.replay("k082-produce-v0-set-larger-than-segment");
+    Client::of(&cluster, 1).replay("k082-list-offsets-v0-empty-partition");
+}
+
+#[test]
+fn a_log_that_does_not_begin_at_0_is_read_as_recorded() {
+    let cluster = cluster(EmbeddedCluster::builder().log_segment_bytes(250));
+    cluster.set_log_start("trim", 0, 20).unwrap();
+    fill(&cluster, "trim", "k082-fetch-v0-log-start");
+    fill(&cluster, "trim", "k082-fetch-v0-log-start");
+    let mut client = Client::of(&cluster, 0);
+    client.replay("k082-fetch-v0-log-start");
+    client.replay("k082-fetch-v0-out-of-range-low");
+    client.replay("k082-list-offsets-v0-earliest");
+}
+
+#[test]
+fn a_follower_that_stands_still_shows_as_recorded() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    let of = TopicPartition::new("hw", 0);
+    let set = recorded_set("k082-fetch-v0-below-hw");
+    let first = MessageSet::from(set.as_bytes()[..entry_ends(set.as_bytes())[0]].to_vec());
+    cluster.produce_set(&of, &first, RequiredAcks::All).unwrap();
+    cluster.produce_set(&of, &set, RequiredAcks::All).unwrap();
+    cluster.set_replicating(1, false).unwrap();
+    for _ in 0..3 {
+        cluster.produce_set(&of, &first, RequiredAcks::Leader).unwrap();
+    }
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "k082-fetch-v0-at-hw",
+        "k082-fetch-v0-below-hw",
+        "k082-fetch-v0-above-hw",
+        "k082-list-offsets-v0-latest-is-hw",
+        "k082-produce-v0-timed-out",
+    ] {
+        client.replay(name);
+    }
+    cluster.set_replicating(1, true).unwrap();
+    let description = cluster.describe();
+    assert_eq!(description.partition("hw", 0).unwrap().high_watermark, 7);
+}
+
+#[test]
+fn brokers_and_leaders_are_told_as_recorded() {
+    let empty = EmbeddedCluster::builder().brokers(2).start().unwrap();
+    Client::of(&empty, 0).replay("k082-metadata-v0-empty-cluster");
+
+    let cluster = cluster(EmbeddedCluster::builder());
+    let mut client = Client::of(&cluster, 0);
+    for name in ["two-topics", "unknown", "duplicate-topic", "null-client-id"] {
+        client.replay(&format!("k082-metadata-v0-{name}"));
+    }
+    cluster.kill(1).unwrap();
+    let is_noticed = || !cluster.describe().brokers[1].is_registered;
+    wait_until("the broker's session expires", is_noticed);
+    client.replay("k082-metadata-v0-leader-unavailable");
+    client.replay("k082-metadata-v0-replica-unavailable");
+}
+
+#[test]
+fn a_topic_is_created_by_asking_as_recorded() {
+    let creating = cluster(EmbeddedCluster::builder().auto_create_topics(1, 1));
+    let mut client = Client::of(&creating, 0);
+    client.replay("k082-metadata-v0-unknown-autocreate");
+    client.replay("k082-metadata-v0-invalid-name");
+    assert!(creating.describe().partition("fresh-topic", 0).is_some());
+    let failing = cluster(EmbeddedCluster::builder().auto_create_topics(1, 5));
+    Client::of(&failing, 0).replay("k082-metadata-v0-create-fails");
+}
+
+#[test]
+fn a_broker_hangs_up_on_what_it_does_not_know_or_says_nothing_by_its_version() {
+    let unknown = [
+        "k082-fetch-v3",
+        "k082-list-offsets-v1",
+        "k082-metadata-v1-null",
+    ];
+    let api_versions = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
+    let old = cluster(EmbeddedCluster::builder());
+    let mut client = Client::of(&old, 0);
+    client.send_bytes(&api_versions);
+    assert_eq!(client.receive(), None);
+    for name in unknown {
+        let mut client = Client::of(&old, 0);
+        client.send(name);
+        assert_eq!(client.receive(), None, "{name}");
+    }
+    let newer = cluster(EmbeddedCluster::builder().version(BrokerVersion::V0_9_0));
+    let mut client = Client::of(&newer, 0);
+    client.send_bytes(&api_versions);
+    for name in unknown {
+        client.send(name);
+        client.replay("k082-metadata-v0-two-topics");
+    }
+}
+
+#[test]
+fn zookeeper_shows_what_a_broker_of_0_8_2_writes() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    let session = cluster.zookeeper().local_session();
+    let json = |path: &str| -> serde_json::Value {
+        serde_json::from_slice(&session.get(path).unwrap().0).unwrap()
+    };
+    let broker = json("/brokers/ids/1");
+    assert_eq!(broker["port"], cluster.bootstrap()[1].port);
+    assert_eq!(broker["version"], 1);
+    let topic = json("/brokers/topics/multi");
+    let replicas = serde_json::json!({"0": [0], "1": [1], "2": [0]});
+    assert_eq!(topic["partitions"], replicas);
+    let state = json("/brokers/topics/repl/partitions/0/state");
+    assert_eq!(state["leader"], 0);
+    assert_eq!(state["isr"], serde_json::json!([0, 1]));
+    assert_eq!(json("/controller")["brokerid"], 0);
+    cluster.stop(0).unwrap();
+    let state = json("/brokers/topics/repl/partitions/0/state");
+    assert_eq!((&state["leader"], &state["leader_epoch"]), (&1.into(), &1.into()));
+    assert_eq!(session.exists("/brokers/ids/0").unwrap(), None);
+    assert_eq!(json("/controller")["brokerid"], 1);
+    cluster.restart(0).unwrap();
+    let state = json("/brokers/topics/repl/partitions/0/state");
+    assert_eq!(state["isr"], serde_json::json!([0, 1]));
+    assert!(session.exists("/brokers/ids/0").unwrap().is_some());
+}
+
+#[test]
+fn a_killed_leader_loses_nothing_that_was_acknowledged() {
+    let cluster = EmbeddedCluster::builder()
+        .brokers(3)
+        .topic("orders", 1, 3)
+        .start()
+        .unwrap();
+    let of = TopicPartition::new("orders", 0);
+    let mut acknowledged = 0;
+    for round in 0..3 {
+        let leader = cluster.describe().partition("orders", 0).unwrap().leader;
+        let leader = leader.unwrap();
+        for number in 0..10 {
+            let mut builder = MessageSetBuilder::new();
+            let value = format!("{round}/{number}");
+            builder.message(0, None, Some(value.as_bytes())).unwrap();
+            let set = builder.build().unwrap();
+            cluster.produce_set(&of, &set, RequiredAcks::Leader).unwrap();
+            acknowledged += 1;
+        }
+        cluster.kill(leader).unwrap();
+        wait_until("another broker leads", || {
+            let description = cluster.describe();
+            let now = description.partition("orders", 0).unwrap().leader;
+            now.is_some_and(|now| now != leader)
+        });
+        let description = cluster.describe();
+        let partition = description.partition("orders", 0).unwrap();
+        assert_eq!(partition.high_watermark, acknowledged);
+        cluster.restart(leader).unwrap();
+    }
+    let description = cluster.describe();
+    assert_eq!(description.partition("orders", 0).unwrap().isr.len(), 3);
+}
