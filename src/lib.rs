@@ -16,9 +16,10 @@ mod thread;
 mod zk;
 
 #[cfg(test)]
-#[cfg(feature = "real-brokers")]
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
+mod test_zookeeper;
 
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;

@@ -31,8 +31,7 @@ mod topic_registry;
 
 mod lenient_json;
 
-#[cfg(test)]
-#[cfg(feature = "real-brokers")]
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 mod tests;
 
 pub(crate) use assignment::Assignment;

@@ -11,7 +11,9 @@ pub(super) fn check(topic: &str) -> Result<(), Error> {
     let reason = match topic {
         "" => "is empty".to_owned(),
         "." | ".." => "is the name of a folder".to_owned(),
-        _ if topic.len() > LONGEST => format!("has {} characters, the most is {LONGEST}", topic.len()),
+        _ if topic.len() > LONGEST => {
+            format!("has {} characters, the most is {LONGEST}", topic.len())
+        }
         _ if !topic.chars().all(is_legal) => {
             "has a character other than letters, digits, `.`, `_` and `-`".to_owned()
         }

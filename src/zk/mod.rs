@@ -43,6 +43,5 @@ pub(crate) use error::ZkError;
 pub(crate) use event::SessionEvent;
 pub(crate) use event::ZkEvent;
 
-#[cfg(test)]
-#[cfg(feature = "real-brokers")]
+#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 mod tests;

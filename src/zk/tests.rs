@@ -1,4 +1,4 @@
-//! The layer against real servers, the oldest and the newest that count.
+//! The layer against the embedded server and against real ones, the oldest and the newest that count.
 
 mod calls;
 mod closing;
@@ -6,49 +6,25 @@ mod proxy;
 mod sessions;
 mod watching;
 
-#[path = "../../tests/support/mod.rs"]
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
+use crate::test_zookeeper::TestZooKeeper;
 use crate::zk::SessionEvent;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
-use support::ZooKeeper;
-
-/// Runs each scenario against both versions.
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => {
-        mod on_3_4_6 {
-            $(#[test] fn $name() { super::$name(crate::zk::tests::server(true)); })*
-        }
-        mod on_3_8 {
-            $(#[test] fn $name() { super::$name(crate::zk::tests::server(false)); })*
-        }
-    };
-}
-use scenarios;
 
 /// Longer than anything here may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn server(old: bool) -> ZooKeeper {
-    ZooKeeper::start_version(if old {
-        support::ZooKeeperVersion::V3_4_6
-    } else {
-        support::ZooKeeperVersion::Debian
-    })
-}
-
 type Connected = (Arc<ZkClient>, Receiver<ZkEvent>);
 
 /// With a session timeout in milliseconds.
-fn connect(server: &ZooKeeper, session: u64) -> Connected {
+fn connect(server: &dyn TestZooKeeper, session: u64) -> Connected {
     connect_to(&server.connect_string(), session)
 }
 

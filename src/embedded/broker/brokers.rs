@@ -86,7 +86,10 @@ impl Brokers {
         let faults = Arc::new(BrokerFaults::default());
         let sockets = self.sockets(id, port, &faults)?;
         let server = Server { sockets, faults };
-        servers.entry(id).or_insert(server).start(&self.controller, id)
+        servers
+            .entry(id)
+            .or_insert(server)
+            .start(&self.controller, id)
     }
 
     pub(crate) fn kill(&self, id: i32) -> Result<(), Error> {

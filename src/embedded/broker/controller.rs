@@ -132,7 +132,9 @@ impl Controller {
                 .map(|ids| partition(state, ids))
                 .collect();
             let present = state.topics.get_mut(topic);
-            present.into_iter().for_each(|p| p.extend_from_slice(&added));
+            present
+                .into_iter()
+                .for_each(|p| p.extend_from_slice(&added));
             Ok(count)
         })?;
         outside.add_topic(topic, first_new..total);
@@ -391,7 +393,9 @@ fn assign(
         let ids = brokers.iter().copied().cycle();
         ids.skip(number).take(replicas).collect()
     };
-    Ok((first..partitions).map(|n| replicas_of(n % brokers.len())).collect())
+    Ok((first..partitions)
+        .map(|n| replicas_of(n % brokers.len()))
+        .collect())
 }
 
 fn check_assignment(state: &ClusterState, assignment: &[Vec<i32>]) -> Result<(), Error> {

@@ -32,12 +32,12 @@ impl RequestHandler {
         self.shared().read(|state| {
             let all = || state.topics.keys().map(String::as_str).collect();
             let wanted = if wanted.is_empty() { all() } else { wanted };
-            let topics = wanted.into_iter().map(|topic| {
-                match created.contains(topic) {
+            let topics = wanted
+                .into_iter()
+                .map(|topic| match created.contains(topic) {
                     true => failed(topic, ErrorCode::LeaderNotAvailable),
                     false => described(state, topic),
-                }
-            });
+                });
             MetadataResponse {
                 brokers: brokers(state),
                 topics: topics.collect(),
@@ -49,7 +49,10 @@ impl RequestHandler {
         let wanted: BTreeSet<&String> = request.topics.iter().collect();
         MetadataResponse {
             brokers: Vec::new(),
-            topics: wanted.into_iter().map(|topic| failed(topic, code)).collect(),
+            topics: wanted
+                .into_iter()
+                .map(|topic| failed(topic, code))
+                .collect(),
         }
     }
 
@@ -60,7 +63,9 @@ impl RequestHandler {
             let shape = match topic {
                 OFFSETS_TOPIC => Some((
                     settings.offsets_topic_partitions,
-                    settings.offsets_topic_replicas.min(state.registered().len()),
+                    settings
+                        .offsets_topic_replicas
+                        .min(state.registered().len()),
                 )),
                 _ => settings.auto_create_topics,
             };

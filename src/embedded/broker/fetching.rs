@@ -121,9 +121,7 @@ fn readable(
     replica: Replica,
 ) -> Result<&PartitionLog, ErrorCode> {
     match replica {
-        Replica::Debugging => partition
-            .log(broker)
-            .ok_or(ErrorCode::ReplicaNotAvailable),
+        Replica::Debugging => partition.log(broker).ok_or(ErrorCode::ReplicaNotAvailable),
         Replica::Consumer | Replica::Broker(_) => partition.led_by(broker),
     }
 }

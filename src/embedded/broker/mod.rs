@@ -36,6 +36,5 @@ mod brokers;
 
 pub(crate) use brokers::Brokers;
 
-
 #[cfg(test)]
 mod tests;

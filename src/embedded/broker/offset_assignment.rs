@@ -137,7 +137,9 @@ mod tests {
     }
 
     fn numbered(first: i64, values: &[&str]) -> Vec<(i64, String)> {
-        (first..).zip(values.iter().map(|v| v.to_string())).collect()
+        (first..)
+            .zip(values.iter().map(|v| v.to_string()))
+            .collect()
     }
 
     #[test]

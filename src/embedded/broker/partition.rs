@@ -284,7 +284,9 @@ mod tests {
 
     fn append(partition: &mut Partition, broker: i32, keeping_up: &[i32]) -> Appended {
         let keeps_up = |id| keeping_up.contains(&id);
-        partition.append(broker, &set(format!("of {broker}")), 100, keeps_up).unwrap()
+        partition
+            .append(broker, &set(format!("of {broker}")), 100, keeps_up)
+            .unwrap()
     }
 
     #[test]
@@ -310,7 +312,10 @@ mod tests {
         append(&mut partition, 1, &[1, 2]);
         assert_eq!(partition.high_watermark(), 0);
         assert_eq!(partition.replicas_with(1), 2);
-        assert!(!partition.replicate(|_| true), "it was in sync all the time");
+        assert!(
+            !partition.replicate(|_| true),
+            "it was in sync all the time"
+        );
         assert_eq!(partition.high_watermark(), 1);
     }
 
@@ -354,7 +359,10 @@ mod tests {
         partition.lose(3, |id| id != 3);
         assert!(!partition.move_leader(3));
         assert!(partition.move_leader(2));
-        assert_eq!((partition.leader(), partition.high_watermark()), (Some(2), 1));
+        assert_eq!(
+            (partition.leader(), partition.high_watermark()),
+            (Some(2), 1)
+        );
     }
 
     #[test]

@@ -95,7 +95,9 @@ impl Registry {
         partitions: &[Partition],
     ) -> Result<(), NodeError> {
         let numbers = (0..partitions.len()).map(|number| number.to_string());
-        let replicas = partitions.iter().map(|partition| json!(partition.replicas()));
+        let replicas = partitions
+            .iter()
+            .map(|partition| json!(partition.replicas()));
         let partitions: Map<String, Value> = numbers.zip(replicas).collect();
         let config = json!({"version": 1, "config": {}}).to_string();
         self.create(&format!("/config/topics/{topic}"), config.as_bytes())?;

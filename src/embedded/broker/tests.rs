@@ -25,7 +25,12 @@ use crate::protocol::Response;
 /// The bytes of a recorded frame, its size in front.
 fn recorded(name: &str, side: &str) -> Vec<u8> {
     let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    path.extend(["tests", "fixtures", "vectors", &format!("{name}.{side}.hex")]);
+    path.extend([
+        "tests",
+        "fixtures",
+        "vectors",
+        &format!("{name}.{side}.hex"),
+    ]);
     let hex = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
     let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
@@ -319,7 +324,9 @@ fn a_follower_that_stands_still_shows_as_recorded() {
     cluster.produce_set(&of, &set, RequiredAcks::All).unwrap();
     cluster.set_replicating(1, false).unwrap();
     for _ in 0..3 {
-        cluster.produce_set(&of, &first, RequiredAcks::Leader).unwrap();
+        cluster
+            .produce_set(&of, &first, RequiredAcks::Leader)
+            .unwrap();
     }
     let mut client = Client::of(&cluster, 0);
     for name in [
@@ -409,7 +416,10 @@ fn zookeeper_shows_what_a_broker_of_0_8_2_writes() {
     assert_eq!(json("/controller")["brokerid"], 0);
     cluster.stop(0).unwrap();
     let state = json("/brokers/topics/repl/partitions/0/state");
-    assert_eq!((&state["leader"], &state["leader_epoch"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&state["leader"], &state["leader_epoch"]),
+        (&1.into(), &1.into())
+    );
     assert_eq!(session.exists("/brokers/ids/0").unwrap(), None);
     assert_eq!(json("/controller")["brokerid"], 1);
     cluster.restart(0).unwrap();
@@ -435,7 +445,9 @@ fn a_killed_leader_loses_nothing_that_was_acknowledged() {
             let value = format!("{round}/{number}");
             builder.message(0, None, Some(value.as_bytes())).unwrap();
             let set = builder.build().unwrap();
-            cluster.produce_set(&of, &set, RequiredAcks::Leader).unwrap();
+            cluster
+                .produce_set(&of, &set, RequiredAcks::Leader)
+                .unwrap();
             acknowledged += 1;
         }
         cluster.kill(leader).unwrap();

@@ -9,6 +9,9 @@ use socket2::Socket;
 use socket2::Type;
 
 use crate::error::Error;
+use crate::support::ZooKeeperShell;
+use crate::test_zookeeper::TestZooKeeper;
+use crate::test_zookeeper::scenarios;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::CreateMode::Persistent;
 use crate::zk::CreateOutcome;
@@ -20,11 +23,9 @@ use crate::zk::Znode;
 use crate::zk::tests::await_session;
 use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
-use crate::zk::tests::scenarios;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
 
 scenarios! {
+    std::convert::identity;
     every_call_does_what_it_says,
     every_failure_has_its_name,
     parents_are_created_but_the_chroot_is_not,
@@ -38,8 +39,8 @@ scenarios! {
     cancel_ends_a_call_that_was_sent,
 }
 
-fn every_call_does_what_it_says(server: ZooKeeper) {
-    let (client, _events) = connect(&server, 6000);
+fn every_call_does_what_it_says(server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 6000);
     let node = |data: &str, version, ephemeral_owner| Znode {
         data: data.into(),
         version,
@@ -83,8 +84,8 @@ fn every_call_does_what_it_says(server: ZooKeeper) {
     assert!(client.lease_ends() > Instant::now());
 }
 
-fn every_failure_has_its_name(server: ZooKeeper) {
-    let (client, _events) = connect(&server, 6000);
+fn every_failure_has_its_name(server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 6000);
     client.create("/a", b"", Persistent).unwrap();
     client.create("/a/b", b"", Persistent).unwrap();
     client.create("/e", b"", Ephemeral).unwrap();
@@ -111,7 +112,7 @@ fn every_failure_has_its_name(server: ZooKeeper) {
     assert!(client.exists("/a/b").unwrap());
 }
 
-fn parents_are_created_but_the_chroot_is_not(server: ZooKeeper) {
+fn parents_are_created_but_the_chroot_is_not(server: Box<dyn TestZooKeeper>) {
     let connect_string = format!("{}/kafka/eu", server.connect_string());
     let config = |connect: &str| ZkConfig {
         connect: connect.into(),
@@ -149,7 +150,7 @@ fn parents_are_created_but_the_chroot_is_not(server: ZooKeeper) {
     assert!(!other.exists("/kafka/eu"));
 }
 
-fn paths_are_relative_to_the_chroot(server: ZooKeeper) {
+fn paths_are_relative_to_the_chroot(server: Box<dyn TestZooKeeper>) {
     let other = ZooKeeperShell::connect(&server.connect_string());
     other.put("/kafka", "root").unwrap();
     let (client, _events) = connect_to(&format!(" {} ,//kafka/", server.connect_string()), 6000);
@@ -159,8 +160,8 @@ fn paths_are_relative_to_the_chroot(server: ZooKeeper) {
     assert!(other.exists("/kafka/a"));
 }
 
-fn a_pipeline_answers_each_item_in_order(server: ZooKeeper) {
-    let (client, _events) = connect(&server, 6000);
+fn a_pipeline_answers_each_item_in_order(server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 6000);
     client.create("/old", b"", Persistent).unwrap();
     let node = |path: &str| (String::from(path), Vec::from(path));
     let created = client.create_all(
@@ -218,8 +219,8 @@ fn a_pipeline_answers_each_item_in_order(server: ZooKeeper) {
     assert!(client.get_all(&[]).is_empty());
 }
 
-fn a_pipeline_takes_far_less_than_a_round_trip_per_node(server: ZooKeeper) {
-    let (client, _events) = connect(&server, 30_000);
+fn a_pipeline_takes_far_less_than_a_round_trip_per_node(server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 30_000);
     client.create("/nodes", b"", Persistent).unwrap();
     let nodes = |kind: &str| -> Vec<_> {
         let path = |number| (format!("/nodes/{kind}{number}"), Vec::new());
@@ -251,8 +252,8 @@ fn a_pipeline_takes_far_less_than_a_round_trip_per_node(server: ZooKeeper) {
     );
 }
 
-fn a_tree_is_deleted_from_its_leaves(server: ZooKeeper) {
-    let (client, _events) = connect(&server, 6000);
+fn a_tree_is_deleted_from_its_leaves(server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 6000);
     for path in ["/a/b/c/d", "/a/b/e", "/a/f", "/ab"] {
         client.create_with_parents(path, b"", Persistent).unwrap();
     }
@@ -262,8 +263,8 @@ fn a_tree_is_deleted_from_its_leaves(server: ZooKeeper) {
     client.delete_recursively("/a").unwrap();
 }
 
-fn calls_wait_for_the_server_to_come_back(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 20_000);
+fn calls_wait_for_the_server_to_come_back(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 20_000);
     client.create("/a", b"", Persistent).unwrap();
     server.kill();
     await_session(&events, SessionEvent::Disconnected);
@@ -285,8 +286,8 @@ fn calls_wait_for_the_server_to_come_back(mut server: ZooKeeper) {
     await_session(&events, SessionEvent::Reconnected);
 }
 
-fn a_call_without_server_ends_at_its_deadline(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 2000);
+fn a_call_without_server_ends_at_its_deadline(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 2000);
     server.kill();
     await_session(&events, SessionEvent::Disconnected);
     let begun = Instant::now();
@@ -309,15 +310,15 @@ fn a_call_without_server_ends_at_its_deadline(mut server: ZooKeeper) {
     );
 }
 
-fn cancel_ends_a_call_that_waits(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 20_000);
+fn cancel_ends_a_call_that_waits(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 20_000);
     server.kill();
     await_session(&events, SessionEvent::Disconnected);
     cancelled_at_once(&client);
 }
 
-fn cancel_ends_a_call_that_was_sent(mut server: ZooKeeper) {
-    let (client, _events) = connect(&server, 20_000);
+fn cancel_ends_a_call_that_was_sent(mut server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 20_000);
     server.pause();
     cancelled_at_once(&client);
     server.resume();

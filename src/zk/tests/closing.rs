@@ -3,6 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
+use crate::test_zookeeper::TestZooKeeper;
+use crate::test_zookeeper::scenarios;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::SessionEvent;
 use crate::zk::ZkClient;
@@ -13,12 +17,9 @@ use crate::zk::tests::await_session;
 use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
 use crate::zk::tests::proxy::Proxy;
-use crate::zk::tests::scenarios;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
-use crate::zk::tests::support::wait_until;
 
 scenarios! {
+    std::convert::identity;
     closing_deletes_ephemerals_at_once,
     closing_works_after_cancel_and_twice,
     closing_while_disconnected_still_closes_the_session,
@@ -26,11 +27,12 @@ scenarios! {
     closing_a_hanging_server_is_bounded,
     closing_between_sessions_ends_at_once,
     a_closed_client_leaves_nothing_in_memory,
+    connecting_and_closing_leaks_no_thread_and_no_file,
 }
 
-fn closing_deletes_ephemerals_at_once(server: ZooKeeper) {
+fn closing_deletes_ephemerals_at_once(server: Box<dyn TestZooKeeper>) {
     let other = ZooKeeperShell::connect(&server.connect_string());
-    let (client, events) = connect(&server, 30_000);
+    let (client, events) = connect(&*server, 30_000);
     let paths: Vec<_> = (0..100).map(|number| format!("/missing{number}")).collect();
     client.watch_data_all(&paths);
     client.watch_children("/").unwrap();
@@ -42,9 +44,9 @@ fn closing_deletes_ephemerals_at_once(server: ZooKeeper) {
     assert!(!client.is_connected());
 }
 
-fn closing_works_after_cancel_and_twice(server: ZooKeeper) {
+fn closing_works_after_cancel_and_twice(server: Box<dyn TestZooKeeper>) {
     let other = ZooKeeperShell::connect(&server.connect_string());
-    let (client, _events) = connect(&server, 30_000);
+    let (client, _events) = connect(&*server, 30_000);
     client.create("/mine", b"", Ephemeral).unwrap();
     client.cancel();
     assert!(other.exists("/mine"));
@@ -54,7 +56,7 @@ fn closing_works_after_cancel_and_twice(server: ZooKeeper) {
     drop(client);
 }
 
-fn closing_while_disconnected_still_closes_the_session(server: ZooKeeper) {
+fn closing_while_disconnected_still_closes_the_session(server: Box<dyn TestZooKeeper>) {
     let other = ZooKeeperShell::connect(&server.connect_string());
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 30_000);
@@ -71,8 +73,8 @@ fn closing_while_disconnected_still_closes_the_session(server: ZooKeeper) {
     assert!(!other.exists("/mine"));
 }
 
-fn closing_without_server_is_bounded(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 2000);
+fn closing_without_server_is_bounded(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 2000);
     server.kill();
     await_session(&events, SessionEvent::Disconnected);
     let begun = Instant::now();
@@ -80,8 +82,8 @@ fn closing_without_server_is_bounded(mut server: ZooKeeper) {
     assert!(begun.elapsed() < Duration::from_millis(2500));
 }
 
-fn closing_a_hanging_server_is_bounded(mut server: ZooKeeper) {
-    let (client, _events) = connect(&server, 2000);
+fn closing_a_hanging_server_is_bounded(mut server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 2000);
     server.pause();
     let begun = Instant::now();
     client.close();
@@ -90,7 +92,7 @@ fn closing_a_hanging_server_is_bounded(mut server: ZooKeeper) {
     assert!(elapsed < Duration::from_millis(2700), "{elapsed:?}");
 }
 
-fn closing_between_sessions_ends_at_once(server: ZooKeeper) {
+fn closing_between_sessions_ends_at_once(server: Box<dyn TestZooKeeper>) {
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 2000);
     client.create("/mine", b"", Ephemeral).unwrap();
@@ -103,14 +105,14 @@ fn closing_between_sessions_ends_at_once(server: ZooKeeper) {
     assert!(begun.elapsed() < Duration::from_secs(1));
 }
 
-fn a_closed_client_leaves_nothing_in_memory(mut server: ZooKeeper) {
-    let (client, _events) = connect(&server, 2000);
+fn a_closed_client_leaves_nothing_in_memory(mut server: Box<dyn TestZooKeeper>) {
+    let (client, _events) = connect(&*server, 2000);
     client.watch_data("/missing").unwrap();
     let alive = Arc::downgrade(&client.session);
     drop(client);
     assert_eq!(alive.strong_count(), 0);
 
-    let (client, _events) = connect(&server, 2000);
+    let (client, _events) = connect(&*server, 2000);
     client.watch_data("/missing").unwrap();
     let alive = Arc::downgrade(&client.session);
     server.pause();
@@ -121,22 +123,21 @@ fn a_closed_client_leaves_nothing_in_memory(mut server: ZooKeeper) {
 }
 
 /// Runs this test again in a process of its own, as it counts threads and files of the process.
-#[test]
-fn connecting_and_closing_leaks_no_thread_and_no_file() {
+fn connecting_and_closing_leaks_no_thread_and_no_file(mut server: Box<dyn TestZooKeeper>) {
     const ALONE: &str = "KZC_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        let name = "zk::tests::closing::connecting_and_closing_leaks_no_thread_and_no_file";
+        let scenario = "connecting_and_closing_leaks_no_thread_and_no_file";
+        let name = format!("zk::tests::closing::{}::{scenario}", server.module());
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
+            .args(["--exact", &name, "--nocapture"])
             .env(ALONE, "1")
             .status();
         assert!(status.unwrap().success());
         return;
     }
-    let mut server = ZooKeeper::start();
     let missing = format!("{}/missing", server.connect_string());
     let round = || {
-        let (client, _events) = connect(&server, 6000);
+        let (client, _events) = connect(&*server, 6000);
         client.create("/mine", b"", Ephemeral).unwrap();
         client.watch_data("/mine").unwrap();
         client.watch_children("/missing").unwrap();
@@ -156,7 +157,7 @@ fn connecting_and_closing_leaks_no_thread_and_no_file() {
     wait_until(LIMIT, "threads and files to go", || {
         count("task") <= threads && count("fd") <= files
     });
-    let (client, _events) = connect(&server, 2000);
+    let (client, _events) = connect(&*server, 2000);
     server.pause();
     drop(client);
     server.resume();

@@ -5,6 +5,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
+use crate::test_zookeeper::TestZooKeeper;
+use crate::test_zookeeper::scenarios;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::CreateMode::Persistent;
 use crate::zk::CreateOutcome;
@@ -19,12 +23,9 @@ use crate::zk::tests::changed;
 use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
 use crate::zk::tests::proxy::Proxy;
-use crate::zk::tests::scenarios;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
-use crate::zk::tests::support::wait_until;
 
 scenarios! {
+    std::convert::identity;
     a_session_outlives_a_restart_of_its_server,
     a_session_outlives_an_outage_almost_as_long_as_its_lease,
     a_session_that_was_away_too_long_is_followed_by_a_new_one,
@@ -37,8 +38,8 @@ scenarios! {
     dead_hosts_among_others_only_take_time,
 }
 
-fn a_session_outlives_a_restart_of_its_server(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 20_000);
+fn a_session_outlives_a_restart_of_its_server(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 20_000);
     let session = client.session_id();
     client.create("/mine", b"", Ephemeral).unwrap();
     server.restart();
@@ -53,7 +54,7 @@ fn a_session_outlives_a_restart_of_its_server(mut server: ZooKeeper) {
     assert!(client.is_connected());
 }
 
-fn a_session_outlives_an_outage_almost_as_long_as_its_lease(server: ZooKeeper) {
+fn a_session_outlives_an_outage_almost_as_long_as_its_lease(server: Box<dyn TestZooKeeper>) {
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 6000);
     let session = client.session_id();
@@ -79,7 +80,7 @@ fn a_session_outlives_an_outage_almost_as_long_as_its_lease(server: ZooKeeper) {
     );
 }
 
-fn a_session_that_was_away_too_long_is_followed_by_a_new_one(server: ZooKeeper) {
+fn a_session_that_was_away_too_long_is_followed_by_a_new_one(server: Box<dyn TestZooKeeper>) {
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 2000);
     let session = client.session_id().unwrap();
@@ -102,8 +103,8 @@ fn a_session_that_was_away_too_long_is_followed_by_a_new_one(server: ZooKeeper) 
     assert_eq!(owner, Some(next));
 }
 
-fn a_server_that_hangs_too_long_ends_the_session(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 2000);
+fn a_server_that_hangs_too_long_ends_the_session(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 2000);
     let session = client.session_id().unwrap();
     client.create("/mine", b"", Ephemeral).unwrap();
     server.pause();
@@ -133,15 +134,15 @@ fn a_server_that_hangs_too_long_ends_the_session(mut server: ZooKeeper) {
     }
 }
 
-fn a_session_ended_by_somebody_else_is_followed_by_a_new_one(server: ZooKeeper) {
-    let (client, events) = connect(&server, 10_000);
+fn a_session_ended_by_somebody_else_is_followed_by_a_new_one(server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 10_000);
     let other = ZooKeeperShell::connect(&server.connect_string());
     let mut session = client.session_id().unwrap();
     for _ in 0..2 {
         client.create("/mine", b"", Ephemeral).unwrap();
         // The client takes its session back as long as it can.
         wait_until(LIMIT, "the session to end", || {
-            expire(&server, session);
+            expire(&*server, session);
             !other.exists("/mine")
         });
         let next = await_new_session(&events);
@@ -151,8 +152,8 @@ fn a_session_ended_by_somebody_else_is_followed_by_a_new_one(server: ZooKeeper) 
     }
 }
 
-fn the_lease_ends_a_timeout_after_the_last_contact(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 4000);
+fn the_lease_ends_a_timeout_after_the_last_contact(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 4000);
     let timeout = client.session_timeout();
     let begun = Instant::now();
     wait_until(LIMIT, "the idle session to be kept alive", || {
@@ -177,14 +178,14 @@ fn the_lease_ends_a_timeout_after_the_last_contact(mut server: ZooKeeper) {
     assert!(client.lease_ends() > Instant::now() + timeout / 2);
 }
 
-fn a_write_of_an_expired_session_is_not_carried_over(server: ZooKeeper) {
+fn a_write_of_an_expired_session_is_not_carried_over(server: Box<dyn TestZooKeeper>) {
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 20_000);
     client.create("/offset", b"", Persistent).unwrap();
     let session = client.session_id().unwrap();
     proxy.cut();
     await_session(&events, SessionEvent::Disconnected);
-    expire(&server, session);
+    expire(&*server, session);
     std::thread::scope(|scope| {
         let (begins, begun) = crossbeam_channel::bounded(2);
         let begins_too = begins.clone();
@@ -212,7 +213,7 @@ fn a_write_of_an_expired_session_is_not_carried_over(server: ZooKeeper) {
     assert_eq!(client.set("/offset", b"fresh", None).unwrap(), 1);
 }
 
-fn an_outcome_that_got_lost_is_found_out(mut server: ZooKeeper) {
+fn an_outcome_that_got_lost_is_found_out(mut server: Box<dyn TestZooKeeper>) {
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 20_000);
     for path in ["/set", "/delete"] {
@@ -242,7 +243,7 @@ fn an_outcome_that_got_lost_is_found_out(mut server: ZooKeeper) {
     assert_eq!(client.get("/set").unwrap().unwrap().version, 1);
 }
 
-fn short_disconnects_are_only_delays(server: ZooKeeper) {
+fn short_disconnects_are_only_delays(server: Box<dyn TestZooKeeper>) {
     let proxy = Proxy::start(server.port());
     let (client, events) = connect_to(&proxy.connect_string(), 20_000);
     client.create("/a", b"", Persistent).unwrap();
@@ -276,7 +277,7 @@ fn short_disconnects_are_only_delays(server: ZooKeeper) {
     await_event(&events, &ZkEvent::NodeCreated("/quiet".into()));
 }
 
-fn dead_hosts_among_others_only_take_time(mut server: ZooKeeper) {
+fn dead_hosts_among_others_only_take_time(mut server: Box<dyn TestZooKeeper>) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let alive = server.connect_string();
@@ -290,7 +291,7 @@ fn dead_hosts_among_others_only_take_time(mut server: ZooKeeper) {
 
 /// Ends the session of a client the way a server does, using the password that both versions make
 /// up for a session: the first 16 bytes of a `java.util.Random` seeded with the id and a constant.
-fn expire(server: &ZooKeeper, session: i64) {
+fn expire(server: &dyn TestZooKeeper, session: i64) {
     const SUPER_SECRET: i64 = 0xB341_5C00;
     const MASK: i64 = (1 << 48) - 1;
     const CLOSE_SESSION: i32 = -11;

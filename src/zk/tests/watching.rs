@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
+use crate::test_zookeeper::TestZooKeeper;
+use crate::test_zookeeper::scenarios;
 use crate::zk::CreateMode::Ephemeral;
 use crate::zk::CreateMode::Persistent;
 use crate::zk::SessionEvent;
@@ -19,13 +23,10 @@ use crate::zk::tests::connect_to;
 use crate::zk::tests::created;
 use crate::zk::tests::deleted;
 use crate::zk::tests::proxy::Proxy;
-use crate::zk::tests::scenarios;
 use crate::zk::tests::settle;
-use crate::zk::tests::support::ZooKeeper;
-use crate::zk::tests::support::ZooKeeperShell;
-use crate::zk::tests::support::wait_until;
 
 scenarios! {
+    std::convert::identity;
     a_watch_fires_once,
     a_watch_on_a_missing_node_tells_of_its_creation,
     a_watch_tells_of_the_deletion_of_its_node,
@@ -37,8 +38,8 @@ scenarios! {
     nothing_is_lost_however_often_the_line_breaks,
 }
 
-fn a_watch_fires_once(server: ZooKeeper) {
-    let (client, events) = connect(&server, 6000);
+fn a_watch_fires_once(server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 6000);
     client.create("/a", b"one", Persistent).unwrap();
     assert_eq!(client.watch_data("/a").unwrap().unwrap().data, b"one");
     assert_eq!(client.watch_children("/a").unwrap(), Some(vec![]));
@@ -59,8 +60,8 @@ fn a_watch_fires_once(server: ZooKeeper) {
     await_event(&events, &changed("/a"));
 }
 
-fn a_watch_on_a_missing_node_tells_of_its_creation(server: ZooKeeper) {
-    let (client, events) = connect(&server, 6000);
+fn a_watch_on_a_missing_node_tells_of_its_creation(server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 6000);
     assert_eq!(client.watch_data("/a").unwrap(), None);
     assert_eq!(client.watch_children("/b").unwrap(), None);
     assert_eq!(client.watch_data("/c").unwrap(), None);
@@ -84,8 +85,8 @@ fn a_watch_on_a_missing_node_tells_of_its_creation(server: ZooKeeper) {
     await_event(&events, &changed("/b"));
 }
 
-fn a_watch_tells_of_the_deletion_of_its_node(server: ZooKeeper) {
-    let (client, events) = connect(&server, 6000);
+fn a_watch_tells_of_the_deletion_of_its_node(server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 6000);
     for path in ["/a", "/b"] {
         client.create(path, b"", Persistent).unwrap();
     }
@@ -100,8 +101,8 @@ fn a_watch_tells_of_the_deletion_of_its_node(server: ZooKeeper) {
     await_event(&events, &created("/b"));
 }
 
-fn asking_again_does_not_double_a_watch(server: ZooKeeper) {
-    let (client, events) = connect(&server, 6000);
+fn asking_again_does_not_double_a_watch(server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 6000);
     client.create("/a", b"", Persistent).unwrap();
     for _ in 0..10 {
         client.watch_data("/a").unwrap();
@@ -116,7 +117,7 @@ fn asking_again_does_not_double_a_watch(server: ZooKeeper) {
     assert!(events.is_empty());
 }
 
-fn events_name_paths_below_the_chroot(server: ZooKeeper) {
+fn events_name_paths_below_the_chroot(server: Box<dyn TestZooKeeper>) {
     let other = ZooKeeperShell::connect(&server.connect_string());
     other.put("/kafka", "").unwrap();
     let (client, events) = connect_to(&format!("{}/kafka", server.connect_string()), 6000);
@@ -128,8 +129,8 @@ fn events_name_paths_below_the_chroot(server: ZooKeeper) {
     assert_eq!(both, [created("/a"), children_changed("/")]);
 }
 
-fn watches_survive_a_restart_and_nothing_is_missed(mut server: ZooKeeper) {
-    let (other, other_events) = connect(&server, 30_000);
+fn watches_survive_a_restart_and_nothing_is_missed(mut server: Box<dyn TestZooKeeper>) {
+    let (other, other_events) = connect(&*server, 30_000);
     for path in [
         "/set",
         "/gone",
@@ -211,8 +212,8 @@ fn watches_survive_a_restart_and_nothing_is_missed(mut server: ZooKeeper) {
     await_event(&events, &created("/missing"));
 }
 
-fn watches_of_any_number_of_bytes_survive_a_restart(mut server: ZooKeeper) {
-    let (client, events) = connect(&server, 30_000);
+fn watches_of_any_number_of_bytes_survive_a_restart(mut server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 30_000);
     client.create("/t", b"", Persistent).unwrap();
     let paths: Vec<_> = (0..2500)
         .map(|number| format!("/t/{number:0>77}"))
@@ -247,12 +248,12 @@ fn watches_of_any_number_of_bytes_survive_a_restart(mut server: ZooKeeper) {
     await_event(&events, &children_changed(&paths[0]));
 }
 
-fn a_client_that_goes_with_its_watches_disturbs_nobody(server: ZooKeeper) {
-    let (client, events) = connect(&server, 6000);
+fn a_client_that_goes_with_its_watches_disturbs_nobody(server: Box<dyn TestZooKeeper>) {
+    let (client, events) = connect(&*server, 6000);
     client.create("/a", b"", Persistent).unwrap();
     client.watch_data("/a").unwrap();
     client.watch_children("/a").unwrap();
-    let (other, other_events) = connect(&server, 6000);
+    let (other, other_events) = connect(&*server, 6000);
     other.create("/theirs", b"", Ephemeral).unwrap();
     other.watch_data("/a").unwrap();
     other.watch_children("/a").unwrap();
@@ -286,9 +287,9 @@ impl Drop for Done<'_> {
     }
 }
 
-fn nothing_is_lost_however_often_the_line_breaks(server: ZooKeeper) {
+fn nothing_is_lost_however_often_the_line_breaks(server: Box<dyn TestZooKeeper>) {
     const WRITES: usize = 1500;
-    let (other, _other_events) = connect(&server, 30_000);
+    let (other, _other_events) = connect(&*server, 30_000);
     other.create("/m", b"", Persistent).unwrap();
     let paths: Vec<_> = (0..20).map(|number| format!("/m/{number}")).collect();
     let proxy = Proxy::start(server.port());

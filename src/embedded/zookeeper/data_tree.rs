@@ -1,0 +1,369 @@
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::mem;
+
+use crate::embedded::zookeeper::create_mode::CreateMode;
+use crate::embedded::zookeeper::node_error::NodeError;
+use crate::embedded::zookeeper::node_path;
+use crate::embedded::zookeeper::node_path::OWN_NODES;
+use crate::embedded::zookeeper::stat::Stat;
+use crate::embedded::zookeeper::transaction::Acl;
+use crate::embedded::zookeeper::transaction::Moment;
+use crate::embedded::zookeeper::transaction::Operation;
+use crate::embedded::zookeeper::transaction::Outcome;
+
+/// All nodes by their full path, the root included.
+#[derive(Debug)]
+pub(super) struct DataTree {
+    nodes: HashMap<String, Node>,
+    /// Paths of ephemeral nodes by session.
+    ephemerals: HashMap<i64, BTreeSet<String>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) data: Option<Vec<u8>>,
+    pub(super) acl: Vec<Acl>,
+    pub(super) children: BTreeSet<String>,
+    czxid: i64,
+    pzxid: i64,
+    ctime: i64,
+    written: Written,
+    aversion: i32,
+    /// Children ever created; numbers the sequential ones.
+    creates: i32,
+    owner: Option<i64>,
+}
+
+/// The last write of a node's data.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    zxid: i64,
+    time: i64,
+    version: i32,
+}
+
+/// The last change to the children of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChildrenBefore {
+    creates: i32,
+    pzxid: i64,
+}
+
+/// What a write did, with all that is needed to undo it.
+#[derive(Debug)]
+pub(super) enum Change {
+    Created {
+        path: String,
+        parent: ChildrenBefore,
+    },
+    Deleted {
+        path: String,
+        node: Box<Node>,
+        parent: ChildrenBefore,
+    },
+    DataSet {
+        path: String,
+        before: DataBefore,
+    },
+    /// Nothing that anybody watches.
+    Other,
+}
+
+#[derive(Debug)]
+pub(super) struct DataBefore {
+    data: Option<Vec<u8>>,
+    written: Written,
+}
+
+impl DataTree {
+    pub(super) fn new() -> Self {
+        let mut tree = Self {
+            nodes: HashMap::new(),
+            ephemerals: HashMap::new(),
+        };
+        for (path, child) in OWN_NODES.iter().zip(["zookeeper", "quota", ""]) {
+            let moment = Moment { zxid: 0, time: 0 };
+            let mut node = Node::new(Some(Vec::new()), Acl::open(), None, moment);
+            node.children
+                .extend((!child.is_empty()).then(|| child.to_owned()));
+            tree.nodes.insert((*path).to_owned(), node);
+        }
+        tree
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The root goes by an empty path, too.
+    pub(super) fn get(&self, path: &str) -> Result<&Node, NodeError> {
+        let path = if path.is_empty() { "/" } else { path };
+        self.nodes.get(path).ok_or(NodeError::NoNode)
+    }
+
+    pub(super) fn ephemerals(&self, session: i64) -> Vec<String> {
+        let paths = self.ephemerals.get(&session);
+        paths.into_iter().flatten().cloned().collect()
+    }
+
+    /// Carries out a write of a session, or changes nothing.
+    pub(super) fn apply(
+        &mut self,
+        operation: Operation,
+        session: i64,
+        moment: Moment,
+    ) -> Result<(Outcome, Change), NodeError> {
+        match operation {
+            Operation::Create {
+                path,
+                data,
+                acl,
+                flags,
+            } => self.create(path, flags, (data, acl), session, moment),
+            Operation::Delete { path, version } => {
+                let change = self.delete(path, version, moment)?;
+                Ok((Outcome::Deleted, change))
+            }
+            Operation::SetData {
+                path,
+                data,
+                version,
+            } => self.set_data(path, data, version, moment),
+            Operation::SetAcl { path, acl, version } => {
+                if acl.is_empty() {
+                    return Err(NodeError::InvalidAcl);
+                }
+                let node = self.get_mut(&path)?;
+                matches(version, node.aversion)?;
+                node.acl = acl;
+                node.aversion = node.aversion.wrapping_add(1);
+                Ok((Outcome::AclSet(node.stat()), Change::Other))
+            }
+            Operation::Check { path, version } => {
+                matches(version, self.get(&path)?.written.version)?;
+                Ok((Outcome::Checked, Change::Other))
+            }
+        }
+    }
+
+    /// Takes back the last change that was made and not taken back yet.
+    pub(super) fn undo(&mut self, change: Change) {
+        match change {
+            Change::Created { path, parent } => {
+                self.remove(&path);
+                self.restore_parent(&path, parent);
+            }
+            Change::Deleted { path, node, parent } => {
+                self.insert(path.clone(), *node);
+                self.restore_parent(&path, parent);
+            }
+            Change::DataSet { path, before } => {
+                if let Some(node) = self.nodes.get_mut(&path) {
+                    node.data = before.data;
+                    node.written = before.written;
+                }
+            }
+            Change::Other => {}
+        }
+    }
+
+    /// The order of the checks decides which error is seen; it is that of ZooKeeper 3.4.
+    fn create(
+        &mut self,
+        mut path: String,
+        flags: i32,
+        (data, acl): (Option<Vec<u8>>, Vec<Acl>),
+        session: i64,
+        moment: Moment,
+    ) -> Result<(Outcome, Change), NodeError> {
+        let (parent_path, _) = node_path::split(&path)?;
+        if acl.is_empty() {
+            return Err(NodeError::InvalidAcl);
+        }
+        let parent = self.get(parent_path)?;
+        let mode = CreateMode::from_flags(flags).ok_or(NodeError::BadArguments)?;
+        if mode.is_sequential() {
+            path.push_str(&format!("{:010}", parent.creates));
+        }
+        if !node_path::is_valid(&path) {
+            return Err(NodeError::BadArguments);
+        }
+        if self.nodes.contains_key(&path) {
+            return Err(NodeError::NodeExists);
+        }
+        if parent.owner.is_some() {
+            return Err(NodeError::NoChildrenForEphemerals);
+        }
+        let owner = mode.is_ephemeral().then_some(session);
+        let node = Node::new(data, acl, owner, moment);
+        let before = self.insert(path.clone(), node);
+        self.touch_parent(&path, 1, moment);
+        let change = Change::Created {
+            path: path.clone(),
+            parent: before,
+        };
+        Ok((Outcome::Created(path), change))
+    }
+
+    fn delete(
+        &mut self,
+        path: String,
+        version: Option<i32>,
+        moment: Moment,
+    ) -> Result<Change, NodeError> {
+        let (parent, _) = node_path::split(&path)?;
+        if OWN_NODES.contains(&path.as_str()) {
+            return Err(NodeError::BadArguments);
+        }
+        let parent = self.get(parent)?.children_before();
+        let node = self.get(&path)?;
+        matches(version, node.written.version)?;
+        if !node.children.is_empty() {
+            return Err(NodeError::NotEmpty);
+        }
+        let node = self.remove(&path).ok_or(NodeError::NoNode)?;
+        self.touch_parent(&path, 0, moment);
+        let node = Box::new(node);
+        Ok(Change::Deleted { path, node, parent })
+    }
+
+    fn set_data(
+        &mut self,
+        path: String,
+        data: Option<Vec<u8>>,
+        version: Option<i32>,
+        moment: Moment,
+    ) -> Result<(Outcome, Change), NodeError> {
+        let node = self.get_mut(&path)?;
+        matches(version, node.written.version)?;
+        let written = Written {
+            zxid: moment.zxid,
+            time: moment.time,
+            version: node.written.version.wrapping_add(1),
+        };
+        let before = DataBefore {
+            data: mem::replace(&mut node.data, data),
+            written: mem::replace(&mut node.written, written),
+        };
+        let outcome = Outcome::DataSet(node.stat());
+        Ok((outcome, Change::DataSet { path, before }))
+    }
+
+    fn get_mut(&mut self, path: &str) -> Result<&mut Node, NodeError> {
+        let path = if path.is_empty() { "/" } else { path };
+        self.nodes.get_mut(path).ok_or(NodeError::NoNode)
+    }
+
+    /// Puts a node below its parent, and returns how the parent was before.
+    fn insert(&mut self, path: String, node: Node) -> ChildrenBefore {
+        let mut before = ChildrenBefore {
+            creates: 0,
+            pzxid: 0,
+        };
+        if let Some((parent, name)) = self.parent_mut(&path) {
+            before = parent.children_before();
+            parent.children.insert(name);
+        }
+        if let Some(owner) = node.owner {
+            let owned = self.ephemerals.entry(owner).or_default();
+            owned.insert(path.clone());
+        }
+        self.nodes.insert(path, node);
+        before
+    }
+
+    fn remove(&mut self, path: &str) -> Option<Node> {
+        let node = self.nodes.remove(path)?;
+        if let Some((parent, name)) = self.parent_mut(path) {
+            parent.children.remove(&name);
+        }
+        if let Some(owner) = node.owner
+            && let Some(owned) = self.ephemerals.get_mut(&owner)
+        {
+            owned.remove(path);
+            if owned.is_empty() {
+                self.ephemerals.remove(&owner);
+            }
+        }
+        Some(node)
+    }
+
+    fn touch_parent(&mut self, path: &str, creates: i32, moment: Moment) {
+        if let Some((parent, _)) = self.parent_mut(path) {
+            parent.creates = parent.creates.wrapping_add(creates);
+            parent.pzxid = moment.zxid;
+        }
+    }
+
+    fn restore_parent(&mut self, path: &str, before: ChildrenBefore) {
+        if let Some((parent, _)) = self.parent_mut(path) {
+            parent.creates = before.creates;
+            parent.pzxid = before.pzxid;
+        }
+    }
+
+    fn parent_mut(&mut self, path: &str) -> Option<(&mut Node, String)> {
+        let (parent, name) = node_path::split(path).ok()?;
+        Some((self.get_mut(parent).ok()?, name.to_owned()))
+    }
+}
+
+impl Node {
+    fn new(
+        data: Option<Vec<u8>>,
+        acl: Vec<Acl>,
+        owner: Option<i64>,
+        Moment { zxid, time }: Moment,
+    ) -> Self {
+        Self {
+            data,
+            acl,
+            children: BTreeSet::new(),
+            czxid: zxid,
+            pzxid: zxid,
+            ctime: time,
+            written: Written {
+                zxid,
+                time,
+                version: 0,
+            },
+            aversion: 0,
+            creates: 0,
+            owner,
+        }
+    }
+
+    pub(super) fn stat(&self) -> Stat {
+        let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
+        let num_children = count(self.children.len());
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.written.zxid,
+            pzxid: self.pzxid,
+            ctime: self.ctime,
+            mtime: self.written.time,
+            version: self.written.version,
+            // As in ZooKeeper 3.4: every child that is gone was created and deleted.
+            cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
+            aversion: self.aversion,
+            ephemeral_owner: self.owner,
+            data_length: count(self.data.as_ref().map_or(0, Vec::len)),
+            num_children,
+        }
+    }
+
+    fn children_before(&self) -> ChildrenBefore {
+        ChildrenBefore {
+            creates: self.creates,
+            pzxid: self.pzxid,
+        }
+    }
+}
+
+fn matches(expected: Option<i32>, version: i32) -> Result<(), NodeError> {
+    match expected {
+        Some(expected) if expected != version => Err(NodeError::BadVersion),
+        _ => Ok(()),
+    }
+}
