@@ -1,4 +1,4 @@
-//! Tests that need no server: the tree's own rules, and the tool against broken input.
+//! Tests that need nothing installed: the tree's own rules, and whole consumers against an embedded cluster.
 
 #![allow(
     clippy::expect_used,
@@ -8,3 +8,12 @@
 )]
 
 mod layering;
+
+#[cfg(feature = "embedded")]
+mod consuming;
+#[cfg(feature = "embedded")]
+mod failing_brokers;
+#[cfg(feature = "embedded")]
+mod groups;
+#[cfg(feature = "embedded")]
+mod reading;
