@@ -121,20 +121,21 @@ fn a_topic_that_comes_later_and_partitions_that_are_added_are_consumed() {
 fn offsets_out_of_range_are_reset_to_the_end_that_was_chosen() {
     let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
     produce_numbers(&cluster, "orders", 1, 0..50);
-    for (group, choice) in [
-        ("small", AutoOffsetReset::Smallest),
-        ("large", AutoOffsetReset::Largest),
+    for (group, choice, kept) in [
+        ("small", AutoOffsetReset::Smallest, 20),
+        ("large", AutoOffsetReset::Largest, 10),
     ] {
         let first = connect(config(&cluster, group));
         let mut stream = streams(&first, "orders", 1);
-        assert!(next(&mut stream[0]).is_ok());
+        let consumed = next(&mut stream[0]).unwrap().offset() + 1;
         stream[0].mark_consumed();
         first.shutdown();
         let session = cluster.zookeeper().local_session();
         let path = format!("/consumers/{group}/offsets/orders/0");
-        assert_eq!(session.get(&path).unwrap().0, b"1");
+        let stored = String::from_utf8(session.get(&path).unwrap().0).unwrap();
+        assert_eq!(stored, consumed.to_string());
         let end = cluster.describe().partition("orders", 0).unwrap().log_end;
-        cluster.set_log_start("orders", 0, end - 20).unwrap();
+        cluster.set_log_start("orders", 0, end - kept).unwrap();
         let second = connect(config(&cluster, group).auto_offset_reset(choice));
         let mut stream = streams(&second, "orders", 1);
         let expected = match choice {
@@ -147,7 +148,7 @@ fn offsets_out_of_range_are_reset_to_the_end_that_was_chosen() {
                 produce_numbers(&cluster, "orders", 1, 50..51);
                 end
             }
-            _ => end - 20,
+            _ => end - kept,
         };
         let message = next(&mut stream[0]).unwrap();
         assert_eq!(message.offset(), expected, "{group}");

@@ -35,11 +35,11 @@ fn two_members_share_the_partitions_and_one_that_leaves_gives_its_share_back() {
         .unwrap();
     produce_numbers(&cluster, "orders", 6, 0..10);
     let first = connect(config(&cluster, "g"));
-    let mut by_first = Reading::start(streams(&first, "orders", 2));
+    let mut by_first = Reading::start(streams(&first, "orders", 1));
     by_first.until_numbers(6, 10);
 
     let second = connect(config(&cluster, "g"));
-    let mut by_second = Reading::start(streams(&second, "orders", 2));
+    let mut by_second = Reading::start(streams(&second, "orders", 1));
     wait_until("both have their share", || {
         shares(&[&first, &second]) == [3, 3]
     });
