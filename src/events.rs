@@ -148,6 +148,36 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// `error`: a message or a partition waits for somebody; `warn`: it is tried again, or left out;
+    /// `info`: a session, a rebalance or a leader that changed.
+    fn level(&self) -> log::Level {
+        match self {
+            Self::BadMessage { .. } | Self::RebalanceFailed { .. } => log::Level::Error,
+            Self::ZooKeeperDisconnected
+            | Self::SessionExpired
+            | Self::LeaseEnded
+            | Self::RebalanceAttemptFailed { .. }
+            | Self::IdleThread { .. }
+            | Self::NoBrokers
+            | Self::NoPartitions { .. }
+            | Self::UnusableZnode { .. }
+            | Self::NodesLost { .. }
+            | Self::FetchFailed { .. }
+            | Self::LeaderLookupFailed { .. }
+            | Self::OffsetReset { .. }
+            | Self::CommitFailed { .. }
+            | Self::ShutdownIncomplete { .. } => log::Level::Warn,
+            Self::ZooKeeperReconnected
+            | Self::SessionEstablished { .. }
+            | Self::Registered { .. }
+            | Self::RebalanceStarted { .. }
+            | Self::RebalanceFinished { .. }
+            | Self::FetchingFrom { .. } => log::Level::Info,
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -238,7 +268,7 @@ pub(crate) struct EventSender {
 
 impl EventSender {
     pub(crate) fn send(&self, event: Event) {
-        log::info!("{event}");
+        log::log!(event.level(), "{event}");
         let mut event = event;
         while let Err(TrySendError::Full(back)) = self.sender.try_send(event) {
             if self.oldest.try_recv().is_ok() {

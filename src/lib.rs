@@ -34,6 +34,7 @@ pub use consumer::ConsumerConnector;
 pub use consumer::Message;
 pub use consumer::MessageStream;
 pub use consumer::StreamError;
+pub use consumer::delete_group;
 pub use error::Error;
 pub use error::ErrorCode;
 pub use events::Event;

@@ -28,6 +28,11 @@ impl ConsumerConfigBuilder {
         self
     }
 
+    /// The present value of a property as it was written; `None` while it has its default.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.properties.get(key).map(String::as_str)
+    }
+
     /// Sets every property of a Java `.properties` file, in UTF-8 or else ISO-8859-1.
     ///
     /// # Errors
@@ -274,7 +279,9 @@ impl ConsumerConfigBuilder {
     /// one connector.
     ///
     /// Default 67,108,864 bytes (64 MiB), or `fetch.message.max.bytes` if that is more, which is the
-    /// least. The streams share it evenly. Not a key of Kafka's.
+    /// least. The streams share it evenly; each may always fetch one chunk, and unpack one compressed
+    /// message of 64 MiB, or more where this bound is larger: what unpacks to still more is refused as
+    /// corrupt. Not a key of Kafka's.
     pub fn queued_max_bytes(self, value: i64) -> Self {
         self.set("queued.max.bytes", value.to_string())
     }

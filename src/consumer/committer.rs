@@ -122,7 +122,6 @@ impl Committer {
             }
             error => (Vec::new(), error.chain()),
         };
-        log::warn!("commit failed: {reason}");
         self.events.send(Event::CommitFailed { partitions, reason });
     }
 

@@ -48,7 +48,7 @@ use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
 
-/// How long a shutdown waits for a lost connection to ZooKeeper to come back, for the last commit.
+/// How long a shutdown goes on trying to reach ZooKeeper, for the last commit.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// One member of a consumer group that is coordinated in ZooKeeper.
@@ -117,8 +117,9 @@ impl ConsumerConnector {
         })?;
         let stats = Arc::new(Stats::default());
         let ownership = Arc::new(Ownership::default());
+        // A commit that waited for longer would hold up those who give the partitions up.
         let offsets = ZooKeeperOffsets::new(
-            GroupRegistry::new(Arc::clone(&zk), config.group_id()),
+            GroupRegistry::new(zk.within_lease(), config.group_id()),
             Arc::clone(&stats),
         );
         let committer = Arc::new(Committer::new(
@@ -288,15 +289,17 @@ impl ConsumerConnector {
     /// ZooKeeper session, which deletes the member's nodes.
     ///
     /// Every step is done even if an earlier one failed (D20); what failed is told by
-    /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes no longer than the calls to ZooKeeper
-    /// that are under way; without ZooKeeper about two seconds. A second call returns at once, and waits for
-    /// the first. What a stream has handed out and the application not come back for is delivered again.
+    /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
+    /// of reach, or does not answer, two to four seconds. A second call returns at once, and waits for the
+    /// first. What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
         if !self.closing.stop() {
             // The first call may still be at work.
             drop(self.group.lock());
             return;
         }
+        // From then on nobody waits for ZooKeeper any more, those included who do already.
+        self.zk.cancel_at(Instant::now() + SHUTDOWN_GRACE);
         self.await_zookeeper();
         let mut group = self.group.lock();
         group.rebalance.take();
@@ -307,16 +310,19 @@ impl ConsumerConnector {
         }
         if self.config.auto_commit_enable() {
             // The pause between attempts must not end at once, as `closing` would have it.
-            let unhurried = Stopper::new();
             let outcome = self
                 .committer
-                .commit_owned(self.commit_attempts(), &unhurried.signal());
+                .commit_owned(self.commit_attempts(), &self.zk.cancel_signal());
             self.committer.report(outcome);
         }
         for info in self.ownership.current().infos() {
             info.revoke();
         }
         self.committer.withdraw();
+        if self.zk.cancel_signal().is_stopped() {
+            let reason = String::from("no answer of zookeeper in time, nodes go with the session");
+            self.sender.send(Event::ShutdownIncomplete { reason });
+        }
         self.zk.close();
         self.state.set(ConnectorState::ShutDown);
     }
@@ -332,18 +338,10 @@ impl ConsumerConnector {
         self.config.offsets_commit_max_retries().saturating_add(1)
     }
 
-    /// Gives a short outage of ZooKeeper the time to end; otherwise ends every call to it.
+    /// Gives a short outage of ZooKeeper the time to end, as long as calls are not cancelled.
     fn await_zookeeper(&self) {
-        let deadline = Instant::now() + SHUTDOWN_GRACE;
-        let never = Stopper::new();
-        while !self.zk.is_connected() {
-            if Instant::now() >= deadline {
-                let reason = String::from("zookeeper is out of reach, nodes go with the session");
-                self.sender.send(Event::ShutdownIncomplete { reason });
-                return self.zk.cancel();
-            }
-            never.signal().pause(Duration::from_millis(20));
-        }
+        let cancelled = self.zk.cancel_signal();
+        while !self.zk.is_connected() && cancelled.pause(Duration::from_millis(20)) {}
     }
 
     /// Each stream has its own queue, and an equal share of `queued.max.bytes`.
@@ -384,7 +382,8 @@ impl ConsumerConnector {
 
     fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
         let stop = self.closing.signal();
-        let zk = self.zk.observing(&stop);
+        // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
+        let zk = self.zk.observing(&stop).within_lease();
         Member {
             id: self.member_id.clone(),
             config: Arc::clone(&self.config),

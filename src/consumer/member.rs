@@ -115,7 +115,8 @@ impl Member {
     fn assign(&self, watched: &[String]) -> Result<Assignment, Error> {
         let topics: Vec<String> = self.topic_count.topics().map(str::to_owned).collect();
         let read = self.topics.watch_partitions(&topics)?;
-        let members = self.group.members()?;
+        let exclude_internal = self.config.exclude_internal_topics();
+        let members = self.group.members(&topics, exclude_internal)?;
         if !members.iter().map(|member| &member.id).eq(watched) {
             return Err(Error::GroupChanged);
         }

@@ -26,6 +26,9 @@ use crate::fetch::Taken;
 use crate::fetch::Verdict;
 use crate::stats::Stats;
 
+/// Bytes that every compressed message may unpack to.
+const LEAST_UNPACKED_LIMIT: usize = 64 << 20;
+
 /// What all streams of a connector share.
 #[derive(Clone)]
 pub(crate) struct StreamContext {
@@ -133,6 +136,28 @@ impl MessageStream {
         }
     }
 
+    /// Counts the messages of one partition up to `message`, which this stream handed out last or in its last
+    /// batch, as consumed. What it handed out behind that stays not consumed until the application comes back.
+    ///
+    /// For applications that stop in the middle of a batch and then commit or shut down.
+    pub fn mark_consumed_through(&mut self, message: &Message) {
+        let through = message.offset().saturating_add(1);
+        let current = match (self.handed_out, &self.current) {
+            (Some(next), Some(reader)) => Some((reader.info(), reader.epoch(), next)),
+            _ => None,
+        };
+        let before = self.handed_out_before.iter();
+        let in_order = before.map(|(info, epoch, next)| (info, *epoch, *next));
+        for (info, epoch, next) in in_order.chain(current) {
+            if info.topic_partition() == message.topic_partition() {
+                info.mark_consumed(through.min(next), epoch);
+                if next >= through {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Goes on behind the bad message before which `topic_partition` waits, and returns its offset.
     /// `None` where no bad message stands, or when the partition is not owned by this member any more.
     pub fn skip_bad_message(&mut self, topic_partition: &TopicPartition) -> Option<i64> {
@@ -213,8 +238,7 @@ impl MessageStream {
             };
             match self.queue.take(deadline) {
                 Taken::Entry(QueueEntry::Messages(chunk)) => {
-                    let limit = usize::try_from(self.context.config.queued_max_bytes());
-                    self.current = Some(ChunkReader::new(chunk, limit.unwrap_or(usize::MAX)));
+                    self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
                 }
                 Taken::Entry(QueueEntry::Reposition {
                     info,
@@ -253,6 +277,13 @@ impl MessageStream {
             self.mark_consumed();
         }
         Step::Message(message)
+    }
+
+    /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
+    /// default. A small bound must not make sound messages undeliverable.
+    fn unpacked_limit(&self) -> usize {
+        let bound = usize::try_from(self.context.config.queued_max_bytes());
+        bound.unwrap_or(usize::MAX).max(LEAST_UNPACKED_LIMIT)
     }
 
     /// The present chunk is through, or not to be delivered any more.

@@ -31,10 +31,12 @@ mod rebalancer;
 
 mod connector;
 mod connector_state;
+mod delete_group;
 mod zookeeper_directory;
 
 pub use connector::ConsumerConnector;
 pub use connector_state::ConnectorState;
+pub use delete_group::delete_group;
 pub use message::Message;
 pub use message_stream::MessageStream;
 pub use stream_error::StreamError;

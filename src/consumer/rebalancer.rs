@@ -218,24 +218,25 @@ impl Rebalancer {
         }
     }
 
+    /// Tells each event when it is true: who reads it may look at the state next.
     fn note_session(&mut self, event: &SessionEvent) {
         match event {
             SessionEvent::Disconnected => {
-                self.member.events.send(Event::ZooKeeperDisconnected);
                 if !self.member.ownership.current().partitions.is_empty() {
                     self.state.set(ConnectorState::Disconnected);
                 }
+                self.member.events.send(Event::ZooKeeperDisconnected);
             }
             SessionEvent::Reconnected => {
                 self.member.events.send(Event::ZooKeeperReconnected);
                 self.trigger("zookeeper is back");
             }
             SessionEvent::Expired => {
-                self.member.events.send(Event::SessionExpired);
                 // The nodes went with the session; whoever owns the partitions now must not be disturbed.
                 self.member.lose_partitions();
                 self.member.claimed.clear();
                 self.state.set(ConnectorState::SessionLost);
+                self.member.events.send(Event::SessionExpired);
             }
             SessionEvent::Established { session } => {
                 let session = *session;
@@ -250,9 +251,9 @@ impl Rebalancer {
     fn lose_partitions_after_lease(&mut self, now: Instant) {
         let owns = !self.member.ownership.current().partitions.is_empty();
         if owns && self.member.zk.lease_ends() <= now {
-            self.member.events.send(Event::LeaseEnded);
             self.member.lose_partitions();
             self.state.set(ConnectorState::SessionLost);
+            self.member.events.send(Event::LeaseEnded);
             self.trigger("zookeeper was out of reach");
         }
     }
@@ -355,20 +356,16 @@ impl Rebalancer {
             Some(Obstacle::At(path)) => Some(path),
             Some(Obstacle::Gone) | None => None,
         };
+        self.tell_rebalancing();
         self.member.events.send(Event::RebalanceAttemptFailed {
             attempt: attempts,
             reason: reason.clone(),
         });
         if attempts == config.rebalance_max_retries() {
-            log::error!(
-                "{} could not rebalance in {attempts} attempts: {reason}",
-                self.member.id
-            );
             self.member
                 .events
                 .send(Event::RebalanceFailed { attempts, reason });
         }
-        self.tell_rebalancing();
     }
 
     /// Has the next change of the owner node that stands in the way told, instead of only waiting.

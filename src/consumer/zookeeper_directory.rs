@@ -50,4 +50,8 @@ impl BrokerDirectory for ZooKeeperDirectory {
         let existing = TopicRegistry::new(self.zk.observing(stop)).existing(topics)?;
         Ok(existing.into_iter().collect())
     }
+
+    fn is_deleting(&self, topics: &[String], stop: &StopSignal) -> Result<bool, Error> {
+        TopicRegistry::new(self.zk.observing(stop)).is_deleting(topics)
+    }
 }

@@ -88,6 +88,7 @@ impl Assignment {
         self.idle.push((topic.to_owned(), thread));
     }
 
+    #[cfg(test)]
     /// The owner of each partition of the whole group.
     pub(crate) fn owners(&self) -> &BTreeMap<TopicPartition, ConsumerThreadId> {
         &self.owners
@@ -102,6 +103,7 @@ impl Assignment {
             .collect()
     }
 
+    #[cfg(test)]
     /// The partitions of one thread, in the order of topics and partitions.
     pub(crate) fn of_thread(&self, thread: &ConsumerThreadId) -> Vec<TopicPartition> {
         self.owners

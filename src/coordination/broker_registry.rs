@@ -65,6 +65,7 @@ pub(crate) struct LiveBrokers {
 
 impl LiveBrokers {
     /// Whether no broker is alive, connectable or not.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.connectable.is_empty() && self.skipped.is_empty()
     }

@@ -22,6 +22,7 @@ use crate::zk::Znode;
 
 pub(crate) use offsets::StoredOffset;
 pub(crate) use ownership::Claim;
+#[cfg(test)]
 pub(crate) use ownership::Owner;
 
 /// How long to wait before looking again whether a member id has become free.
@@ -41,7 +42,7 @@ pub(crate) struct GroupRegistry {
 pub(crate) struct Member {
     /// The member's id.
     pub(crate) id: String,
-    /// What it asks for; nothing, if its registration cannot be used.
+    /// What it asks for, by name; nothing, if its registration cannot be used.
     pub(crate) topic_count: TopicCount,
     /// Why it counts as asking for nothing although it may ask for something; worth a warning.
     pub(crate) trouble: Option<String>,
@@ -140,13 +141,19 @@ impl GroupRegistry {
     }
 
     /// All members with what they ask for, in order, in two round trips.
-    pub(crate) fn members(&self) -> Result<Vec<Member>, Error> {
+    ///
+    /// Filters are evaluated for `topics`, without the internal ones if `exclude_internal`.
+    pub(crate) fn members(
+        &self,
+        topics: &[String],
+        exclude_internal: bool,
+    ) -> Result<Vec<Member>, Error> {
         let ids = self.member_ids()?;
         let paths: Vec<String> = ids.iter().map(|id| self.paths.member(id)).collect();
         let mut members = Vec::with_capacity(ids.len());
         for (id, node) in ids.into_iter().zip(self.zk.get_all(&paths)) {
             if let Some(node) = node? {
-                members.push(Member::read(id, &node.data));
+                members.push(Member::read(id, &node.data, topics, exclude_internal));
             }
         }
         Ok(members)
@@ -210,27 +217,10 @@ enum Attempt {
 
 impl Member {
     /// Unlike Kafka: a registration that cannot be used stops nobody but its member (D31).
-    fn read(id: String, registration: &[u8]) -> Self {
-        let (topic_count, trouble) = match TopicCount::parse(registration) {
-            Ok(TopicCount::Wildcard {
-                pattern,
-                regex,
-                streams,
-            }) => {
-                let trouble = format!(
-                    "subscribes by {} `{regex}`, which this version cannot evaluate",
-                    pattern.as_str()
-                );
-                log::warn!("member {id} {trouble}; it counts as subscribed to nothing");
-                (
-                    TopicCount::Wildcard {
-                        pattern,
-                        regex,
-                        streams,
-                    },
-                    Some(trouble),
-                )
-            }
+    fn read(id: String, registration: &[u8], topics: &[String], exclude_internal: bool) -> Self {
+        let read = TopicCount::parse(registration)
+            .and_then(|count| count.narrowed(topics, exclude_internal));
+        let (topic_count, trouble) = match read {
             Ok(topic_count) => (topic_count, None),
             Err(reason) => {
                 let trouble = format!("has an unusable registration: {reason}");

@@ -18,8 +18,11 @@
 //!
 //! Knows nothing of brokers' sockets, streams or when to rebalance.
 
+mod java_regex;
+
 mod consumer_id;
 mod topic_count;
+mod topic_filter;
 
 mod assignment;
 mod range_assignor;
@@ -37,20 +40,13 @@ mod tests;
 pub(crate) use assignment::Assignment;
 pub(crate) use assignment::AssignmentContext;
 pub(crate) use assignment::PartitionAssignor;
-pub(crate) use broker_registration::BrokerRegistration;
 pub(crate) use broker_registry::BrokerRegistry;
-pub(crate) use broker_registry::LiveBrokers;
 pub(crate) use consumer_id::ConsumerThreadId;
 pub(crate) use consumer_id::epoch_millis;
 pub(crate) use consumer_id::member_id;
-pub(crate) use consumer_id::utf16_order;
 pub(crate) use group_registry::Claim;
 pub(crate) use group_registry::GroupRegistry;
-pub(crate) use group_registry::Member;
-pub(crate) use group_registry::Owner;
 pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
 pub(crate) use topic_count::TopicCount;
-pub(crate) use topic_count::WildcardPattern;
-pub(crate) use topic_registry::TopicPartitions;
 pub(crate) use topic_registry::TopicRegistry;

@@ -137,12 +137,21 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_asks_by_filter_gets_nothing() {
-        let filter = br#"{"pattern":"white_list","subscription":{".*":2}}"#;
-        let mut group = members(&[("b", &[("t", 1)])]);
-        group.push((String::from("a"), TopicCount::parse(filter).unwrap()));
-        let assignment = assign(&[("t", 2)], &group);
-        assert_eq!(partitions(&assignment, "b", 1), [vec![0, 1]]);
+    fn a_member_that_asks_by_filter_gets_its_part_of_what_passes() {
+        let filter = br#"{"pattern":"white_list","subscription":{"t.*":2}}"#;
+        let topics = [String::from("t"), String::from("u")];
+        let filter = TopicCount::parse(filter).unwrap().narrowed(&topics, true);
+        let mut group = members(&[("b", &[("t", 1), ("u", 1)])]);
+        group.push((String::from("a"), filter.unwrap()));
+        let assignment = assign(&[("t", 4), ("u", 1)], &group);
+        let of = |member| {
+            let owned = assignment.of_member(member).into_iter();
+            owned
+                .map(|(partition, thread)| format!("{partition} {thread}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("a"), ["t/0 a-0", "t/1 a-0", "t/2 a-1"]);
+        assert_eq!(of("b"), ["t/3 b-0", "u/0 b-0"]);
     }
 
     proptest! {

@@ -16,7 +16,6 @@ use crate::coordination::consumer_id::ConsumerThreadId;
 use crate::coordination::group_registry::Claim;
 use crate::coordination::group_registry::GroupRegistry;
 use crate::coordination::group_registry::Owner;
-use crate::coordination::topic_count::TopicCount;
 use crate::coordination::topic_registry::TopicRegistry;
 use crate::error::Error;
 use crate::support::ZooKeeper;
@@ -196,7 +195,8 @@ fn a_stop_ends_the_wait_for_a_member_id() {
 fn members_are_in_order_and_a_bad_registration_stops_nobody() {
     let fixture = Fixture::new();
     let group = fixture.group();
-    assert_eq!(group.members().unwrap(), []);
+    let topics = ["a", "t", "t2"].map(String::from);
+    assert_eq!(group.members(&topics, true).unwrap(), []);
     fixture.other.put("/consumers/g/ids", "").unwrap();
     let fixed = r#"{"version":1,"subscription":{"t":2},"pattern":"static"}"#;
     for (id, registration) in [
@@ -207,35 +207,33 @@ fn members_are_in_order_and_a_bad_registration_stops_nobody() {
             "g_\u{e9}",
             r#"{"subscription":{"t.*":1},"pattern":"black_list"}"#,
         ),
+        (
+            "g_\u{ea}",
+            r#"{"subscription":{"t(":1},"pattern":"white_list"}"#,
+        ),
     ] {
         let path = format!("/consumers/g/ids/{id}");
         fixture.other.create_ephemeral(&path, registration).unwrap();
     }
-    let members = group.members().unwrap();
+    let members = group.members(&topics, true).unwrap();
     let ids: Vec<_> = members.iter().map(|member| member.id.as_str()).collect();
-    assert_eq!(ids, ["g_B", "g_a", "g_\u{e9}", "g_\u{ffee}"]);
+    assert_eq!(ids, ["g_B", "g_a", "g_\u{e9}", "g_\u{ea}", "g_\u{ffee}"]);
     assert_eq!(group.member_ids().unwrap(), ids);
-    let asked: Vec<_> = members
+    let asked: Vec<Vec<&str>> = members
         .iter()
-        .map(|m| m.topic_count.topics().count())
+        .map(|member| member.topic_count.topics().collect())
         .collect();
-    assert_eq!(asked, [0, 1, 0, 1]);
-    assert_eq!(members[0].topic_count, TopicCount::empty());
-    assert!(
-        members[0]
-            .trouble
-            .as_ref()
-            .unwrap()
-            .contains("unusable registration")
-    );
-    assert_eq!(members[1].trouble, None);
-    assert!(
-        members[2]
-            .trouble
-            .as_ref()
-            .unwrap()
-            .contains("black_list `t.*`")
-    );
+    assert_eq!(asked, [vec![], vec!["t"], vec!["a"], vec![], vec!["t"]]);
+    let troubles: Vec<_> = members.iter().map(|member| &member.trouble).collect();
+    for (trouble, part) in [
+        (troubles[0], "unusable registration"),
+        (troubles[3], "`t(`"),
+    ] {
+        assert!(trouble.as_ref().unwrap().contains(part), "{trouble:?}");
+    }
+    for trouble in [troubles[1], troubles[2], troubles[4]] {
+        assert_eq!(*trouble, None);
+    }
 }
 
 #[test]

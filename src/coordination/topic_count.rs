@@ -1,14 +1,18 @@
 //! What a member subscribes to, and the registration that tells the others.
 
 use std::collections::BTreeMap;
+#[cfg(test)]
 use std::sync::Arc;
 
 use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 
+#[cfg(test)]
 use crate::coordination::consumer_id::ConsumerThreadId;
 use crate::coordination::lenient_json;
+use crate::coordination::topic_filter::TopicFilter;
+use crate::coordination::topic_filter::WildcardPattern;
 use crate::error::Error;
 
 /// How many streams one member may ask for in all. The streams of every member become values in
@@ -23,8 +27,8 @@ const MAX_TOPIC_LENGTH: usize = 255;
 pub(crate) enum TopicCount {
     /// Topics by name, each with its number of streams.
     Static(BTreeMap<String, usize>),
-    /// All topics that a regular expression lets pass. This version reads such registrations of
-    /// other members, but cannot evaluate them: they count as subscribed to nothing.
+    /// All topics that a regular expression lets pass. Has no topics or threads of its own, until it is
+    /// [narrowed](Self::narrowed) to topics that exist.
     Wildcard {
         /// Which topics pass: those that match or those that do not.
         pattern: WildcardPattern,
@@ -33,15 +37,6 @@ pub(crate) enum TopicCount {
         /// Streams for every topic.
         streams: usize,
     },
-}
-
-/// Sense of a topic filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WildcardPattern {
-    /// Topics that match.
-    WhiteList,
-    /// Topics that do not match.
-    BlackList,
 }
 
 impl TopicCount {
@@ -99,6 +94,36 @@ impl TopicCount {
         }
     }
 
+    /// The same subscription by name: a filter asks with its number of streams for each of `topics` that
+    /// passes.
+    ///
+    /// `exclude_internal` is as in [`TopicFilter::allows`]. The error says why the filter cannot be evaluated; such a member counts as
+    /// one that asks for [nothing](Self::empty), and must be reported.
+    pub(crate) fn narrowed(
+        self,
+        topics: &[String],
+        exclude_internal: bool,
+    ) -> Result<Self, String> {
+        match self {
+            Self::Static(counts) => Ok(Self::Static(counts)),
+            Self::Wildcard {
+                pattern,
+                regex,
+                streams,
+            } => {
+                let filter = TopicFilter::new(pattern, &regex)?;
+                let mut counts = BTreeMap::new();
+                for topic in topics {
+                    if filter.allows(topic, exclude_internal)? {
+                        counts.insert(topic.clone(), streams);
+                    }
+                }
+                check_total(&counts)?;
+                Ok(Self::Static(counts))
+            }
+        }
+    }
+
     /// The registration, with a time stamp in milliseconds since 1970.
     pub(crate) fn registration(&self, epoch_millis: u128) -> String {
         let mut subscription = Map::new();
@@ -135,6 +160,7 @@ impl TopicCount {
         self.counts().map(|(topic, _)| topic)
     }
 
+    #[cfg(test)]
     /// The threads of `member`, which has this subscription, each with its topic.
     pub(crate) fn threads(&self, member: &str) -> impl Iterator<Item = (&str, ConsumerThreadId)> {
         let member: Arc<str> = member.into();
@@ -160,16 +186,6 @@ impl TopicCount {
         match self {
             Self::Static(_) => "static",
             Self::Wildcard { pattern, .. } => pattern.as_str(),
-        }
-    }
-}
-
-impl WildcardPattern {
-    /// The word in a registration.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::WhiteList => "white_list",
-            Self::BlackList => "black_list",
         }
     }
 }
@@ -313,6 +329,47 @@ mod tests {
             parsed(r#"{"pattern":"white_list","subscription":{}}"#),
             TopicCount::empty()
         );
+    }
+
+    #[test]
+    fn a_filter_has_its_streams_for_each_topic_that_passes() {
+        let topics = ["test-1", "test-x", "other", "__consumer_offsets"].map(String::from);
+        let narrowed = |text: &str, exclude_internal| {
+            parsed(text).narrowed(&topics, exclude_internal).unwrap()
+        };
+        let whitelist = r#"{"subscription":{"test-\\d+":2},"pattern":"white_list"}"#;
+        assert_eq!(narrowed(whitelist, true), fixed(&[("test-1", 2)]));
+        let blacklist = r#"{"subscription":{"test-.*":1},"pattern":"black_list"}"#;
+        assert_eq!(narrowed(blacklist, true), fixed(&[("other", 1)]));
+        assert_eq!(
+            narrowed(blacklist, false),
+            fixed(&[("other", 1), ("__consumer_offsets", 1)])
+        );
+        let by_name = r#"{"subscription":{"gone":3},"pattern":"static"}"#;
+        assert_eq!(narrowed(by_name, true), fixed(&[("gone", 3)]));
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_evaluated_says_why() {
+        let topics = [format!("{}x", "a".repeat(200)), String::from("b")];
+        for (text, part) in [
+            (
+                r#"{"subscription":{"*a":1},"pattern":"white_list"}"#,
+                "`*a`",
+            ),
+            // Two filters that would take for ever, or too much memory.
+            (
+                r#"{"subscription":{"(?=(a|aa|b\\1)+$)a+(?!b)":1},"pattern":"white_list"}"#,
+                "aaaax",
+            ),
+            (
+                r#"{"subscription":{".*":600000},"pattern":"white_list"}"#,
+                "1200000 streams",
+            ),
+        ] {
+            let reason = parsed(text).narrowed(&topics, true).unwrap_err();
+            assert!(reason.contains(part), "`{reason}` lacks `{part}`");
+        }
     }
 
     #[test]

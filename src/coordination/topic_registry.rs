@@ -13,6 +13,10 @@ use crate::zk::Znode;
 
 const ROOT: &str = "/brokers/topics";
 
+/// The topics that are to be deleted. A mark is there before anything of its topic goes, and until all has.
+/// Brokers that do not delete may leave it for ever.
+const DELETIONS: &str = "/admin/delete_topics";
+
 /// Reads which partitions topics have. ZooKeeper knows of new ones before the brokers tell.
 pub(crate) struct TopicRegistry {
     zk: Arc<ZkClient>,
@@ -34,6 +38,7 @@ impl TopicRegistry {
         format!("{ROOT}/{topic}")
     }
 
+    #[cfg(test)]
     /// The partitions of each of `topics`, in one round trip.
     pub(crate) fn partitions(&self, topics: &[String]) -> Result<TopicPartitions, Error> {
         TopicPartitions::read(topics, self.zk.get_all(&paths(topics)))
@@ -54,6 +59,20 @@ impl TopicRegistry {
             }
         }
         Ok(existing)
+    }
+
+    /// Whether one of `topics` is marked for deletion, in one round trip.
+    pub(crate) fn is_deleting(&self, topics: &[String]) -> Result<bool, Error> {
+        let marks: Vec<String> = topics
+            .iter()
+            .map(|topic| format!("{DELETIONS}/{topic}"))
+            .collect();
+        for mark in self.zk.get_all(&marks) {
+            if mark?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -60,10 +60,13 @@ pub(crate) enum Taken {
     Closed,
 }
 
-/// Why a partition cannot be asked for more: its stream's queue has been full since then.
+/// Why a partition cannot be asked for more now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full {
-    pub(crate) since: Instant,
+pub(crate) enum Full {
+    /// The stream does not keep up: what waits for it has taken the room since then.
+    Since(Instant),
+    /// Other partitions of the stream are being asked for, and have the room reserved.
+    Reserved,
 }
 
 /// Bounded first-in first-out queue of one stream, fed by any number of fetchers, emptied by the application.
@@ -87,6 +90,8 @@ struct QueueState {
     chunks: usize,
     /// Bytes reserved, queued, and held by the stream, decompressed ones included.
     bytes: usize,
+    /// Those of `bytes` that requests under way have reserved.
+    reserved: usize,
     full_since: Option<Instant>,
     closed: bool,
     /// Fetchers that left a partition out and want to know when there is room.
@@ -127,20 +132,25 @@ impl ChunkQueue {
         waiter: &Sender<()>,
     ) -> Result<Charge, Full> {
         let mut state = self.state.lock();
-        if self.has_room(&state, bytes) {
+        if self.has_room(&state, state.bytes, bytes) {
             state.bytes += bytes;
+            state.reserved += bytes;
             return Ok(Charge {
                 queue: Arc::clone(self),
                 bytes,
+                is_reservation: true,
             });
         }
         state.add_waiting(waiter);
+        if self.has_room(&state, state.bytes.saturating_sub(state.reserved), bytes) {
+            return Err(Full::Reserved);
+        }
         let since = *state.full_since.get_or_insert_with(Instant::now);
-        Err(Full { since })
+        Err(Full::Since(since))
     }
 
-    fn has_room(&self, state: &QueueState, bytes: usize) -> bool {
-        let fits = state.bytes == 0 || state.bytes.saturating_add(bytes) <= self.max_bytes;
+    fn has_room(&self, state: &QueueState, in_use: usize, bytes: usize) -> bool {
+        let fits = in_use == 0 || in_use.saturating_add(bytes) <= self.max_bytes;
         state.chunks < self.max_chunks && fits
     }
 
@@ -226,12 +236,6 @@ impl ChunkQueue {
         self.state.lock().tell_waiting();
     }
 
-    fn give_back(&self, bytes: usize) {
-        let mut state = self.state.lock();
-        state.bytes = state.bytes.saturating_sub(bytes);
-        self.made_room(&mut state);
-    }
-
     /// After something left the queue: if that made room, whoever waits for it is told.
     fn made_room(&self, state: &mut QueueState) {
         if state.chunks < self.max_chunks {
@@ -246,16 +250,35 @@ impl ChunkQueue {
 pub(crate) struct Charge {
     queue: Arc<ChunkQueue>,
     bytes: usize,
+    /// Until the first [`resize`](Self::resize), which tells what really came.
+    is_reservation: bool,
 }
 
 impl Charge {
+    /// Sets the charge to `bytes` that have come, if there is room for them besides what is in use.
+    pub(crate) fn settle(&mut self, bytes: usize) -> bool {
+        let others = {
+            let state = self.queue.state.lock();
+            state.bytes.saturating_sub(self.bytes)
+        };
+        let fits = others == 0 || others.saturating_add(bytes) <= self.queue.max_bytes;
+        if bytes <= self.bytes || fits {
+            self.resize(bytes);
+            return true;
+        }
+        false
+    }
+
     /// Sets the charge to what is really used: less than reserved, or more once decompressed.
     pub(crate) fn resize(&mut self, bytes: usize) {
+        let mut state = self.queue.state.lock();
+        if self.is_reservation {
+            state.reserved = state.reserved.saturating_sub(self.bytes);
+            self.is_reservation = false;
+        }
+        state.bytes = state.bytes.saturating_sub(self.bytes).saturating_add(bytes);
         if bytes < self.bytes {
-            self.queue.give_back(self.bytes - bytes);
-        } else {
-            let mut state = self.queue.state.lock();
-            state.bytes = state.bytes.saturating_add(bytes - self.bytes);
+            self.queue.made_room(&mut state);
         }
         self.bytes = bytes;
     }
@@ -268,9 +291,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.queue.give_back(self.bytes);
-        }
+        self.resize(0);
     }
 }
 
@@ -340,6 +361,41 @@ mod tests {
         );
         drop(held);
         assert!(queue.reserve(100, &waiter).is_ok());
+    }
+
+    #[test]
+    fn room_that_requests_have_reserved_is_told_from_a_stream_that_does_not_keep_up() {
+        // A request without room for all its partitions was taken for a stream that does not read. So the
+        // broker was asked not to wait, and members with many quiet partitions asked without a pause.
+        let queue = ChunkQueue::new(2, 100);
+        let (waiter, token) = bounded(1);
+        let mut first = queue.reserve(60, &waiter).unwrap();
+        assert_eq!(queue.reserve(60, &waiter).unwrap_err(), Full::Reserved);
+        first.resize(50);
+        assert!(token.try_recv().is_ok());
+        let full = queue.reserve(60, &waiter).unwrap_err();
+        assert!(matches!(full, Full::Since(_)), "{full:?}");
+        drop(first);
+        assert!(queue.reserve(60, &waiter).is_ok());
+        assert_eq!(queue.state.lock().reserved, 0);
+    }
+
+    #[test]
+    fn more_than_was_reserved_is_taken_only_where_there_is_room_for_it() {
+        let queue = ChunkQueue::new(2, 100);
+        let (waiter, _token) = bounded(1);
+        let mut first = queue.reserve(10, &waiter).unwrap();
+        let mut second = queue.reserve(10, &waiter).unwrap();
+        assert!(first.settle(80));
+        assert!(!second.settle(30), "90 of 100 are in use");
+        assert!(second.settle(5), "less than reserved always fits");
+        drop(first);
+        let mut third = queue.reserve(10, &waiter).unwrap();
+        drop(second);
+        assert!(
+            third.settle(500),
+            "a message set finds room in an empty queue whatever its size"
+        );
     }
 
     #[test]

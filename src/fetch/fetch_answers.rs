@@ -1,6 +1,7 @@
 //! One fetch request in the making, and what becomes of its answers.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::fetch::buffer_pool::PooledBuffer;
 use crate::fetch::chunk_queue::BadEntry;
 use crate::fetch::chunk_queue::Charge;
 use crate::fetch::chunk_queue::Chunk;
+use crate::fetch::chunk_queue::Full;
 use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::fetch::partition_topic_info::Verdict;
@@ -20,12 +22,17 @@ use crate::protocol::FetchSink;
 use crate::protocol::Outline;
 use crate::protocol::SetEnd;
 
+/// Least wait of one of several requests that share `fetch.wait.max.ms`: less is none at all on the wire.
+const SHORTEST_SHARE: Duration = Duration::from_millis(1);
+
 /// What the next request of a fetcher asks for, and what has to be done before.
 pub(crate) struct FetchPlan {
     fetch_size: i32,
-    /// `fetch.wait.max.ms`, or less while a partition had to be left out.
+    /// `fetch.wait.max.ms`, or less while the stream of a partition does not keep up.
     max_wait: Duration,
     asked: Vec<Asked>,
+    /// Partitions that were left out in favour of those asked for.
+    crowded_out: usize,
     /// Partitions that need an offset from `auto.offset.reset` first, with their epoch.
     pub(crate) unresolved: Vec<(Arc<PartitionTopicInfo>, u64)>,
 }
@@ -44,6 +51,7 @@ impl FetchPlan {
             fetch_size,
             max_wait,
             asked: Vec::new(),
+            crowded_out: 0,
             unresolved: Vec::new(),
         }
     }
@@ -60,7 +68,8 @@ impl FetchPlan {
         epoch: u64,
         wake: &Sender<()>,
     ) {
-        let bytes = usize::try_from(self.fetch_size).unwrap_or(0);
+        let fetch_size = usize::try_from(self.fetch_size).unwrap_or(0);
+        let bytes = info.expected_bytes().min(fetch_size);
         match info.queue().reserve(bytes, wake) {
             Ok(charge) => self.asked.push(Asked {
                 info: Arc::clone(info),
@@ -68,7 +77,8 @@ impl FetchPlan {
                 epoch,
                 charge,
             }),
-            Err(full) => self.max_wait = self.max_wait.min(full.since.elapsed()),
+            Err(Full::Since(since)) => self.max_wait = self.max_wait.min(since.elapsed()),
+            Err(Full::Reserved) => self.crowded_out += 1,
         }
     }
 
@@ -76,9 +86,27 @@ impl FetchPlan {
         self.asked.is_empty()
     }
 
+    /// Which partitions are asked for, by the address of their infos.
+    pub(crate) fn asked(&self) -> HashSet<*const PartitionTopicInfo> {
+        self.asked
+            .iter()
+            .map(|asked| Arc::as_ptr(&asked.info))
+            .collect()
+    }
+
+    /// The wait is shared by the requests that it takes to ask for every partition once.
+    fn wait(&self) -> Duration {
+        if self.crowded_out == 0 {
+            return self.max_wait;
+        }
+        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
+        let share = self.max_wait / u32::try_from(rounds).unwrap_or(u32::MAX);
+        share.max(SHORTEST_SHARE.min(self.max_wait))
+    }
+
     pub(crate) fn into_request(self, min_bytes: i32) -> (FetchRequest, Vec<Asked>) {
         let request = FetchRequest {
-            max_wait: self.max_wait,
+            max_wait: self.wait(),
             min_bytes,
             ..FetchRequest::default()
         };
@@ -154,6 +182,7 @@ impl<'a> FetchAnswers<'a> {
 
     fn fetched(&mut self, asked: Asked, high_watermark: Option<i64>, mut set: Vec<u8>) {
         let outline = Outline::of(&set);
+        asked.info.note_answer(set.len());
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
@@ -162,9 +191,9 @@ impl<'a> FetchAnswers<'a> {
             (None, SetEnd::Whole | SetEnd::Filler) => {
                 asked.info.note_high_watermark(high_watermark);
             }
-            (None, SetEnd::Cut { needed }) => {
+            (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
-                self.stop(&asked, BadEntry::TooLarge { needed });
+                self.stop(&asked, offset, BadEntry::TooLarge { needed });
             }
             (None, SetEnd::TooShort { size, .. }) => self.corrupt(asked, size),
         }
@@ -173,7 +202,10 @@ impl<'a> FetchAnswers<'a> {
     fn deliver(&mut self, asked: Asked, high_watermark: Option<i64>, set: PooledBuffer, last: i64) {
         let bytes = set.len();
         let mut charge = asked.charge;
-        charge.resize(bytes);
+        if !charge.settle(bytes) {
+            // More came than was expected and there is room for. It is asked for again, with room for it.
+            return;
+        }
         let info = asked.info;
         let chunk = Chunk {
             info: Arc::clone(&info),
@@ -199,12 +231,15 @@ impl<'a> FetchAnswers<'a> {
         let reason = format!("it claims a size of {size}, the least is 14");
         match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
             Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),
-            Verdict::Confirmed => self.stop(&asked, BadEntry::Corrupt { reason }),
+            Verdict::Confirmed => self.stop(&asked, None, BadEntry::Corrupt { reason }),
         }
     }
 
-    fn stop(&self, asked: &Asked, entry: BadEntry) {
-        let resume = asked.offset.saturating_add(1);
+    /// `last` is the offset of the entry itself, where that is known: of a compressed one all messages are
+    /// to be passed at once.
+    fn stop(&self, asked: &Asked, last: Option<i64>, entry: BadEntry) {
+        let last = last.map_or(asked.offset, |last| last.max(asked.offset));
+        let resume = last.saturating_add(1);
         asked
             .info
             .enqueue_bad(asked.offset, resume, asked.epoch, entry);

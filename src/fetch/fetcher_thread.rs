@@ -202,11 +202,12 @@ impl Fetcher {
 
     fn fetch(&self, plan: FetchPlan, stop: &StopSignal) {
         self.context.stats.fetch_requests.increment();
+        let asked_for = plan.asked();
         let (request, asked) = plan.into_request(self.context.config.fetch_min_bytes());
         let mut answers = FetchAnswers::new(asked, &self.context);
         let outcome = self.shared.consumer.fetch_into(&request, &mut answers);
         let handled = answers.finish(outcome.is_ok());
-        self.move_to_end(&handled.delivered);
+        self.take_turns(&asked_for, &handled.delivered);
         match outcome {
             Ok(_) => {
                 self.give_up(handled.failed);
@@ -221,18 +222,21 @@ impl Fetcher {
         }
     }
 
-    /// Keeps a partition that always has data from taking the queue's room before the others.
-    fn move_to_end(&self, delivered: &[Arc<PartitionTopicInfo>]) {
+    /// Next time those come first that were left out now, then those without news, and last those that
+    /// delivered: neither a partition that always has data nor one that never has any may keep the
+    /// queue's room from the others.
+    fn take_turns(
+        &self,
+        asked: &HashSet<*const PartitionTopicInfo>,
+        delivered: &[Arc<PartitionTopicInfo>],
+    ) {
         let delivered: HashSet<*const PartitionTopicInfo> =
             delivered.iter().map(Arc::as_ptr).collect();
         let mut partitions = self.shared.partitions.lock();
-        if delivered.len() < partitions.len() {
-            let (last, first): (VecDeque<_>, VecDeque<_>) = partitions
-                .drain(..)
-                .partition(|info| delivered.contains(&Arc::as_ptr(info)));
-            partitions.extend(first);
-            partitions.extend(last);
-        }
+        partitions.make_contiguous().sort_by_key(|info| {
+            let info = Arc::as_ptr(info);
+            (delivered.contains(&info), asked.contains(&info))
+        });
     }
 
     /// Hands partitions over to the leader finder, each kind of trouble with those that met it.

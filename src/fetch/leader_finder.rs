@@ -1,7 +1,6 @@
 //! Finds the leaders of partitions that have none, and places them with fetchers.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::Broker;
@@ -46,12 +45,11 @@ impl LeaderFinder {
 
     /// Places each partition by itself: one that fails waits for the next round alone (D25).
     fn look_up(&self, wanted: &[Arc<PartitionTopicInfo>], stop: &StopSignal) -> Result<(), Error> {
-        let topics: BTreeSet<&str> = wanted
+        let partitions: Vec<TopicPartition> = wanted
             .iter()
-            .map(|info| info.topic_partition().topic())
+            .map(|info| info.topic_partition().clone())
             .collect();
-        let topics: Vec<String> = topics.into_iter().map(str::to_owned).collect();
-        let view = self.context.metadata.view_of(&topics, stop)?;
+        let view = self.context.metadata.view_of(&partitions, stop)?;
         let mut placed: BTreeMap<Broker, Vec<TopicPartition>> = BTreeMap::new();
         let mut outcome = Ok(());
         for info in wanted {

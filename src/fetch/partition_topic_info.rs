@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
@@ -34,7 +35,12 @@ pub(crate) struct PartitionTopicInfo {
     /// Raised by a seek: what was fetched before it no longer counts. Changes with `fetching` locked.
     epoch: AtomicU64,
     revoked: AtomicBool,
+    /// Room to reserve for the next answer; a guess from the last one.
+    expected_bytes: AtomicUsize,
 }
+
+/// Least room to reserve for an answer, also after one without messages.
+const LEAST_EXPECTED: usize = 4096;
 
 #[derive(Debug)]
 struct Fetching {
@@ -98,6 +104,7 @@ impl PartitionTopicInfo {
             high_watermark: AtomicI64::new(UNKNOWN),
             epoch: AtomicU64::new(0),
             revoked: AtomicBool::new(false),
+            expected_bytes: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -137,6 +144,17 @@ impl PartitionTopicInfo {
         if self.epoch.load(Ordering::Acquire) == epoch {
             self.consumed.store(next, Ordering::Release);
         }
+    }
+
+    /// How much the next answer will bring, going by the last one. Without one, as much as can be.
+    pub(crate) fn expected_bytes(&self) -> usize {
+        self.expected_bytes.load(Ordering::Relaxed)
+    }
+
+    /// An answer brought so much; the next one may bring twice as much.
+    pub(crate) fn note_answer(&self, bytes: usize) {
+        let expected = bytes.saturating_mul(2).max(LEAST_EXPECTED);
+        self.expected_bytes.store(expected, Ordering::Relaxed);
     }
 
     pub(crate) fn fetch_position(&self) -> FetchPosition {

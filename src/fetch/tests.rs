@@ -45,6 +45,7 @@ use crate::protocol::MessageSetBuilder;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 use crate::protocol::OffsetTime;
+use crate::protocol::Outline;
 use crate::protocol::PartitionMetadata;
 use crate::protocol::PartitionOffsets;
 use crate::protocol::TopicMetadata;
@@ -117,6 +118,17 @@ impl Bench {
         starts: &[Option<i64>],
         properties: &[(&str, &str)],
     ) -> Self {
+        Self::start_on_queue(cluster, brokers, starts, properties, None)
+    }
+
+    /// With `shared_queue`, all partitions feed one queue that holds so many bytes.
+    fn start_on_queue(
+        cluster: Arc<Cluster>,
+        brokers: Vec<FakeBroker>,
+        starts: &[Option<i64>],
+        properties: &[(&str, &str)],
+        shared_queue: Option<usize>,
+    ) -> Self {
         let mut config = ConsumerConfig::builder()
             .zookeeper_connect("unused:2181")
             .group_id("group")
@@ -145,10 +157,12 @@ impl Bench {
             leaderless: LeaderlessPartitions::new(),
             config: Arc::clone(&config),
         };
+        let new_queue = |bytes| ChunkQueue::new(config.queued_max_message_chunks(), bytes);
+        let shared = shared_queue.map(new_queue);
         let infos: Vec<_> = (0..)
             .zip(starts)
             .map(|(partition, start)| {
-                let queue = ChunkQueue::new(config.queued_max_message_chunks(), 1_000_000);
+                let queue = shared.clone().unwrap_or_else(|| new_queue(1_000_000));
                 let partition = TopicPartition::new(TOPIC, partition);
                 PartitionTopicInfo::new(partition, queue, *start)
             })
@@ -634,4 +648,65 @@ fn a_stalled_stream_does_not_make_the_others_wait_longer_than_it_has_stalled() {
         started.elapsed() < PATIENCE,
         "no request may sit out fetch.wait.max.ms"
     );
+}
+
+/// One stream with ten partitions and room for three fetches of full size.
+fn crowded(cluster: &Arc<Cluster>) -> Bench {
+    let broker = scripted(cluster).start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let properties = [("queued.max.message.chunks", "100")];
+    let starts = [Some(0); 10];
+    Bench::start_on_queue(
+        Arc::clone(cluster),
+        vec![broker],
+        &starts,
+        &properties,
+        Some(3000),
+    )
+}
+
+#[test]
+fn quiet_partitions_do_not_keep_the_room_from_the_one_that_has_messages() {
+    // Each request reserved the full fetch size for every partition, so that a stream with more partitions than
+    // that fitted was served by turns, with a long poll between them.
+    let cluster = Arc::new(Cluster::default());
+    cluster.silent.lock().extend(0..9);
+    let bench = crowded(&cluster);
+    for round in 0..50 {
+        assert_eq!(bench.next_chunk(9), 2 * round);
+    }
+    let quiet = bench.asked(0).len();
+    assert!(quiet >= 3, "asked {quiet} times");
+}
+
+#[test]
+fn a_burst_of_partitions_that_were_quiet_is_taken_as_far_as_there_is_room_and_nothing_is_lost() {
+    let cluster = Arc::new(Cluster::default());
+    cluster.silent.lock().extend(0..10);
+    let bench = crowded(&cluster);
+    let deadline = Instant::now() + PATIENCE;
+    while (0..10).any(|partition| bench.asked(partition).len() < 3) {
+        assert!(
+            Instant::now() < deadline,
+            "not all partitions are asked for"
+        );
+        std::thread::yield_now();
+    }
+    let large = |offset| {
+        let mut set = MessageSetBuilder::new();
+        set.message(offset, None, Some(&[b'x'; 900])).unwrap();
+        Ok(set.build().unwrap())
+    };
+    let scripts: HashMap<i32, Script> = (0..10).map(|n| (n, vec![large(0)])).collect();
+    *cluster.scripts.lock() = scripts;
+    cluster.silent.lock().clear();
+    let mut next = BTreeMap::from([(0, 0)]);
+    while next.len() < 10 {
+        if let QueueEntry::Messages(chunk) = bench.take(0) {
+            let partition = chunk.info.topic_partition().partition();
+            let expected = next.entry(partition).or_insert(0);
+            assert_eq!(chunk.fetch_offset, *expected, "partition {partition}");
+            *expected = Outline::of(&chunk.message_set).last_offset.unwrap() + 1;
+        }
+    }
 }

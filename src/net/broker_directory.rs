@@ -11,4 +11,10 @@ pub(crate) trait BrokerDirectory: Send + Sync {
 
     /// Those of `topics` that exist; metadata is never asked for others, since asking may create them.
     fn existing_topics(&self, topics: &[String], stop: &StopSignal) -> Result<Vec<String>, Error>;
+
+    /// Whether one of `topics` is marked for deletion, so that it may be gone at any moment. To be asked
+    /// before [`existing_topics`](Self::existing_topics): the mark outlives the topic.
+    fn is_deleting(&self, _topics: &[String], _stop: &StopSignal) -> Result<bool, Error> {
+        Ok(false)
+    }
 }

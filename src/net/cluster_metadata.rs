@@ -10,12 +10,14 @@ use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::cluster::Broker;
+use crate::cluster::TopicPartition;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::broker_directory::BrokerDirectory;
 use crate::net::canceller::Canceller;
 use crate::net::cluster_view::ClusterView;
 use crate::net::metadata_round::MetadataRound;
+use crate::net::metadata_round::Question;
 use crate::protocol::MetadataResponse;
 use crate::thread::StopSignal;
 use crate::thread::Stopper;
@@ -123,20 +125,23 @@ impl ClusterMetadata {
         self.state.lock().is_stale = true;
     }
 
-    /// What is known of `topics`; asks only where that is incomplete, out of date or too old.
+    /// What is known of `partitions`; asks about their topics only where a leader is not known, or the
+    /// view is out of date or too old.
     ///
     /// # Errors
     ///
     /// As [`refresh`](Self::refresh).
     pub(crate) fn view_of(
         &self,
-        topics: &[String],
+        partitions: &[TopicPartition],
         stop: &StopSignal,
     ) -> Result<Arc<ClusterView>, Error> {
-        match self.fresh_view_of(topics) {
-            Some(view) => Ok(view),
-            None => self.refresh(topics, stop),
+        if let Some(view) = self.fresh_view_of(partitions) {
+            return Ok(view);
         }
+        let topics: BTreeSet<&str> = partitions.iter().map(TopicPartition::topic).collect();
+        let topics: Vec<String> = topics.into_iter().map(str::to_owned).collect();
+        self.refresh(&topics, stop)
     }
 
     /// Asks the brokers about `topics`, those of them that exist, and returns the view with their answer.
@@ -186,16 +191,12 @@ impl ClusterMetadata {
         }
     }
 
-    fn fresh_view_of(&self, topics: &[String]) -> Option<Arc<ClusterView>> {
+    fn fresh_view_of(&self, partitions: &[TopicPartition]) -> Option<Arc<ClusterView>> {
         let state = self.state.lock();
         let is_young = state
             .last_success
             .is_some_and(|then| then.elapsed() < self.options.max_age);
-        let is_fresh = is_young
-            && !state.is_stale
-            && state
-                .view
-                .is_complete_for(topics.iter().map(String::as_str));
+        let is_fresh = is_young && !state.is_stale && state.view.is_complete_for(partitions);
         is_fresh.then(|| Arc::clone(&state.view))
     }
 
@@ -250,13 +251,21 @@ impl ClusterMetadata {
         flight: Flight<'_>,
         stop: &StopSignal,
     ) -> Result<Arc<ClusterView>, Error> {
+        let is_deleting = self.directory.is_deleting(topics, stop)?;
         let existing = self.directory.existing_topics(topics, stop)?;
-        // Without a name the question would be about all topics there are.
         let (brokers, answer) = if existing.is_empty() {
             (Vec::new(), MetadataResponse::default())
         } else {
             let brokers = self.directory.brokers(stop)?;
-            let answer = self.ask_brokers(&brokers, &existing, &flight.canceller)?;
+            let question = match is_deleting {
+                true => Question::All(&existing),
+                false => Question::Named(&existing),
+            };
+            let mut answer = self.ask_brokers(&brokers, question, &flight.canceller)?;
+            if is_deleting {
+                let wanted: BTreeSet<&String> = existing.iter().collect();
+                answer.topics.retain(|topic| wanted.contains(&topic.topic));
+            }
             (brokers, answer)
         };
         let asked: BTreeSet<String> = topics.iter().cloned().collect();
@@ -276,12 +285,12 @@ impl ClusterMetadata {
     fn ask_brokers(
         &self,
         brokers: &[Broker],
-        topics: &[String],
+        question: Question<'_>,
         canceller: &Canceller,
     ) -> Result<MetadataResponse, Error> {
         let correlation_id = self.state.lock().correlation_id;
         let mut round = MetadataRound::new(&self.options, canceller, correlation_id);
-        let answer = round.run(brokers, topics);
+        let answer = round.run(brokers, question);
         self.state.lock().correlation_id = round.correlation_id();
         answer
     }

@@ -85,17 +85,11 @@ impl ClusterView {
         topics.filter_map(|(name, topic)| Some((name.as_str(), topic.error?)))
     }
 
-    /// Whether each of `topics` is here with a leader for all its partitions.
-    pub(super) fn is_complete_for<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> bool {
-        topics.into_iter().all(|name| {
-            self.topic(name).is_some_and(|topic| {
-                let mut partitions = topic.partitions.values();
-                topic.error.is_none()
-                    && !topic.partitions.is_empty()
-                    && partitions
-                        .all(|it| it.leader.is_some_and(|id| self.brokers.contains_key(&id)))
-            })
-        })
+    /// Whether each of `partitions` is here with a leader.
+    pub(super) fn is_complete_for(&self, partitions: &[TopicPartition]) -> bool {
+        partitions
+            .iter()
+            .all(|partition| self.leader(partition).is_some())
     }
 
     /// The next view: `answer` over what is known, without what was `asked` for in vain.

@@ -16,6 +16,15 @@ use crate::protocol::MetadataResponse;
 /// The version that all brokers from 0.8.0 on serve; for us later ones add nothing.
 const VERSION: i16 = 0;
 
+/// What to ask about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Question<'a> {
+    /// These topics, at least one. A broker with `auto.create.topics.enable` creates those that are gone.
+    Named(&'a [String]),
+    /// All topics there are, which creates none, for the sake of these.
+    All(&'a [String]),
+}
+
 /// One try: each broker is asked once, in random order, until one gives an answer that can be read.
 pub(super) struct MetadataRound<'a> {
     options: &'a ClusterMetadataOptions,
@@ -41,19 +50,24 @@ impl<'a> MetadataRound<'a> {
         self.correlation_id
     }
 
-    /// `topics` must not be empty, which would ask for all topics there are.
+    /// The first answer that can be read.
     pub(super) fn run(
         &mut self,
         brokers: &[Broker],
-        topics: &[String],
+        question: Question<'_>,
     ) -> Result<MetadataResponse, Error> {
+        let (wanted, names) = match question {
+            Question::Named(topics) => (topics, topics),
+            // No name at all stands for all topics.
+            Question::All(topics) => (topics, &[][..]),
+        };
         let brokers = in_random_order(brokers);
         let mut last = None;
         for broker in &brokers {
             if self.canceller.is_cancelled() {
                 return Err(Error::Closed);
             }
-            match self.ask(&broker.address, topics) {
+            match self.ask(&broker.address, names) {
                 Ok(answer) => return Ok(answer),
                 Err(Error::Closed) => return Err(Error::Closed),
                 Err(error) => {
@@ -63,7 +77,7 @@ impl<'a> MetadataRound<'a> {
             }
         }
         Err(Error::Metadata {
-            topics: topics.to_vec(),
+            topics: wanted.to_vec(),
             brokers: brokers.iter().map(|it| it.address.to_string()).collect(),
             source: last,
         })

@@ -8,7 +8,7 @@ use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::thread::Never;
-use crate::thread::StopSignal;
+use crate::zk::caller::Caller;
 use crate::zk::error::ZkError;
 use crate::zk::link::Link;
 use crate::zk::request::Attempt;
@@ -18,11 +18,11 @@ use crate::zk::session::Session;
 use crate::zk::session::Stop;
 
 /// Carries out requests as one pipeline, in rounds: what a broken link left without an answer goes
-/// into the next round, over the next link, until the deadline or until `caller` is
-/// told to stop. The results are in the order of the requests.
+/// into the next round, over the next link, until the deadline or until `caller` gives
+/// up. The results are in the order of the requests.
 pub(super) fn call_all<R: Request>(
     session: &Arc<Session>,
-    caller: &StopSignal,
+    caller: &Caller,
     requests: Vec<R>,
 ) -> Vec<Result<R::Reply, ZkError>> {
     let deadline = Instant::now() + session.timeout().max(session.config.connection_timeout);
@@ -75,7 +75,7 @@ pub(super) fn call_all<R: Request>(
 /// Carries out one request.
 pub(super) fn call<R: Request>(
     session: &Arc<Session>,
-    caller: &StopSignal,
+    caller: &Caller,
     request: R,
 ) -> Result<R::Reply, ZkError> {
     let path = String::from(request.path());
@@ -132,12 +132,12 @@ impl<T: Send + 'static> Round<T> {
         Self { answers, done }
     }
 
-    fn wait(&self, session: &Session, deadline: Instant, caller: &StopSignal) -> Result<(), Stop> {
+    fn wait(&self, session: &Session, deadline: Instant, caller: &Caller) -> Result<(), Stop> {
         let cancelled = session.cancel_signal();
         select! {
             recv(self.done) -> _ => Ok(()),
             recv(cancelled.receiver()) -> _ => Err(Stop::Cancelled),
-            recv(caller.receiver()) -> _ => Err(Stop::Cancelled),
+            recv(caller.stop.receiver()) -> _ => Err(Stop::Cancelled),
             recv(crossbeam_channel::at(deadline)) -> _ => Err(Stop::Deadline),
         }
     }

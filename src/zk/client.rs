@@ -3,6 +3,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use async_executor::Executor;
+use async_executor::Task;
+use async_io::Timer;
 use crossbeam_channel::Receiver;
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
@@ -12,6 +14,7 @@ use crate::thread::ShutdownableThread;
 use crate::thread::StopSignal;
 use crate::zk::call::call;
 use crate::zk::call::call_all;
+use crate::zk::caller::Caller;
 use crate::zk::connect_string::ConnectString;
 use crate::zk::error::ZkError;
 use crate::zk::event::ZkEvent;
@@ -19,6 +22,7 @@ use crate::zk::event_queue::EventQueue;
 use crate::zk::request::Children;
 use crate::zk::request::Create;
 use crate::zk::request::Delete;
+#[cfg(test)]
 use crate::zk::request::Exists;
 use crate::zk::request::Get;
 use crate::zk::request::Set;
@@ -79,9 +83,11 @@ pub(crate) enum CreateOutcome {
 pub(crate) struct ZkClient {
     pub(super) session: Arc<Session>,
     /// Ends the calls made through this handle.
-    stop: StopSignal,
+    caller: Caller,
     /// `None` once closed, and in a handle that only [observes](Self::observing).
     thread: Mutex<Option<ShutdownableThread>>,
+    /// Waits to cancel all calls.
+    cancelling: Mutex<Option<Task<()>>>,
 }
 
 impl ZkClient {
@@ -103,20 +109,33 @@ impl ZkClient {
         })?;
         // The supervisor keeps to the connection timeout; were it to die, the channel would end.
         connected.recv().unwrap_or(Err(Error::Closed))?;
-        let client = Self {
+        let caller = Caller {
             stop: session.cancel_signal(),
+            within_lease: false,
+        };
+        let client = Self {
+            caller,
             session,
             thread: Mutex::new(Some(thread)),
+            cancelling: Mutex::default(),
         };
         Ok((Arc::new(client), receiver))
     }
 
     /// The same session, for calls that also end at `stop`. It cannot be closed through this handle.
     pub(crate) fn observing(&self, stop: &StopSignal) -> Arc<Self> {
-        Arc::new(Self {
-            session: Arc::clone(&self.session),
+        self.handle(Caller {
             stop: stop.clone(),
-            thread: Mutex::new(None),
+            ..self.caller.clone()
+        })
+    }
+
+    /// The same session, for calls that do not wait for a connection beyond
+    /// [`lease_ends`](Self::lease_ends): for a thread that has to act then.
+    pub(crate) fn within_lease(&self) -> Arc<Self> {
+        self.handle(Caller {
+            within_lease: true,
+            ..self.caller.clone()
         })
     }
 
@@ -143,16 +162,17 @@ impl ZkClient {
 
     /// `None` when there is no node.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Znode>, ZkError> {
-        call(&self.session, &self.stop, Get(path.into()))
+        call(&self.session, &self.caller, Get(path.into()))
     }
 
+    #[cfg(test)]
     pub(crate) fn exists(&self, path: &str) -> Result<bool, ZkError> {
-        call(&self.session, &self.stop, Exists(path.into()))
+        call(&self.session, &self.caller, Exists(path.into()))
     }
 
     /// Names, sorted; `None` when there is no node.
     pub(crate) fn children(&self, path: &str) -> Result<Option<Vec<String>>, ZkError> {
-        call(&self.session, &self.stop, Children(path.into()))
+        call(&self.session, &self.caller, Children(path.into()))
     }
 
     /// Creates one node. [`ZkError::NoNode`] when its parent is missing.
@@ -167,7 +187,7 @@ impl ZkClient {
             data: data.into(),
             mode,
         };
-        call(&self.session, &self.stop, create)
+        call(&self.session, &self.caller, create)
     }
 
     /// Creates a node and those of its parents that are missing, which become persistent and empty.
@@ -208,7 +228,7 @@ impl ZkClient {
             data: data.into(),
             version,
         };
-        call(&self.session, &self.stop, set)
+        call(&self.session, &self.caller, set)
     }
 
     /// Deletes a node, if it has `version` where one is given. `false` when there was no node.
@@ -217,7 +237,7 @@ impl ZkClient {
             path: path.into(),
             version,
         };
-        call(&self.session, &self.stop, delete)
+        call(&self.session, &self.caller, delete)
     }
 
     /// Deletes a node and all below it. There may be no such node.
@@ -241,7 +261,7 @@ impl ZkClient {
     /// [`get`](Self::get) of many nodes in one pipeline.
     pub(crate) fn get_all(&self, paths: &[String]) -> Vec<Result<Option<Znode>, ZkError>> {
         let requests = paths.iter().cloned().map(Get).collect();
-        call_all(&self.session, &self.stop, requests)
+        call_all(&self.session, &self.caller, requests)
     }
 
     /// [`children`](Self::children) of many nodes in one pipeline.
@@ -250,7 +270,7 @@ impl ZkClient {
         paths: &[String],
     ) -> Vec<Result<Option<Vec<String>>, ZkError>> {
         let requests = paths.iter().cloned().map(Children).collect();
-        call_all(&self.session, &self.stop, requests)
+        call_all(&self.session, &self.caller, requests)
     }
 
     /// [`create`](Self::create) of many nodes (path, data) in one pipeline.
@@ -261,7 +281,7 @@ impl ZkClient {
     ) -> Vec<Result<CreateOutcome, ZkError>> {
         let nodes = nodes.iter().cloned();
         let requests = nodes.map(|(path, data)| Create { path, data, mode });
-        call_all(&self.session, &self.stop, requests.collect())
+        call_all(&self.session, &self.caller, requests.collect())
     }
 
     /// [`set`](Self::set) of many nodes (path, data, version) in one pipeline.
@@ -275,14 +295,14 @@ impl ZkClient {
             data,
             version,
         });
-        call_all(&self.session, &self.stop, requests.collect())
+        call_all(&self.session, &self.caller, requests.collect())
     }
 
     /// [`delete`](Self::delete) of many nodes (path, version) in one pipeline, in this order.
     pub(crate) fn delete_all(&self, nodes: &[(String, Option<i32>)]) -> Vec<Result<bool, ZkError>> {
         let nodes = nodes.iter().cloned();
         let requests = nodes.map(|(path, version)| Delete { path, version });
-        call_all(&self.session, &self.stop, requests.collect())
+        call_all(&self.session, &self.caller, requests.collect())
     }
 
     /// Lists children, and has the next change of them told once: [`ZkEvent::ChildrenChanged`], or
@@ -292,20 +312,20 @@ impl ZkClient {
     /// After any event of the path the caller asks again. Asking while a watch is waiting is
     /// harmless; the watches survive all but the end of the session.
     pub(crate) fn watch_children(&self, path: &str) -> Result<Option<Vec<String>>, ZkError> {
-        call(&self.session, &self.stop, WatchChildren(path.into()))
+        call(&self.session, &self.caller, WatchChildren(path.into()))
     }
 
     /// Reads a node, and has the next change of it told once: [`ZkEvent::DataChanged`],
     /// [`ZkEvent::NodeDeleted`] or [`ZkEvent::NodeCreated`]. Otherwise as
     /// [`watch_children`](Self::watch_children).
     pub(crate) fn watch_data(&self, path: &str) -> Result<Option<Znode>, ZkError> {
-        call(&self.session, &self.stop, WatchData(path.into()))
+        call(&self.session, &self.caller, WatchData(path.into()))
     }
 
     /// [`watch_data`](Self::watch_data) of many nodes in one pipeline.
     pub(crate) fn watch_data_all(&self, paths: &[String]) -> Vec<Result<Option<Znode>, ZkError>> {
         let requests = paths.iter().cloned().map(WatchData).collect();
-        call_all(&self.session, &self.stop, requests)
+        call_all(&self.session, &self.caller, requests)
     }
 
     /// From now on every call, also one that waits, ends at once with [`ZkError::Cancelled`]. The
@@ -314,17 +334,45 @@ impl ZkClient {
         self.session.cancel();
     }
 
+    /// [`cancel`](Self::cancel)s at that time, if the client is not closed before.
+    pub(crate) fn cancel_at(&self, when: Instant) {
+        let session = Arc::downgrade(&self.session);
+        let cancelling = self.session.executor.spawn(async move {
+            Timer::at(when).await;
+            if let Some(session) = session.upgrade() {
+                session.cancel();
+            }
+        });
+        *self.cancelling.lock() = Some(cancelling);
+    }
+
+    /// Stopped when all calls are cancelled.
+    pub(crate) fn cancel_signal(&self) -> StopSignal {
+        self.session.cancel_signal()
+    }
+
     /// Cancels all calls and ends the session, whereupon the servers delete its ephemeral nodes.
     ///
-    /// Takes as long as the servers need to confirm, at most the session timeout or 5 s. Harmless
-    /// when called again.
+    /// Takes as long as the servers need to confirm, at most 1.5 s. Harmless when
+    /// called again.
     pub(crate) fn close(&self) {
         let thread = self.thread.lock().take();
         if let Some(mut thread) = thread {
+            drop(self.cancelling.lock().take());
             self.cancel();
             self.session.closing.ring();
             thread.stop();
         }
+    }
+
+    /// Another handle of the same session.
+    fn handle(&self, caller: Caller) -> Arc<Self> {
+        Arc::new(Self {
+            session: Arc::clone(&self.session),
+            caller,
+            thread: Mutex::new(None),
+            cancelling: Mutex::default(),
+        })
     }
 
     fn delete_tree(&self, path: &str) -> Result<(), ZkError> {

@@ -22,6 +22,7 @@
 
 mod bell;
 mod call;
+mod caller;
 mod client;
 mod connect_string;
 mod error;

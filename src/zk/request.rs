@@ -112,8 +112,10 @@ impl Request for Get {
     }
 }
 
+#[cfg(test)]
 pub(super) struct Exists(pub(super) String);
 
+#[cfg(test)]
 impl Request for Exists {
     type Reply = bool;
     const WRITES: bool = false;

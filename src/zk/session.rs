@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::thread::StopSignal;
 use crate::thread::Stopper;
 use crate::zk::bell::Bell;
+use crate::zk::caller::Caller;
 use crate::zk::client::ZkConfig;
 use crate::zk::connect_string::ConnectString;
 use crate::zk::event_queue::EventQueue;
@@ -43,6 +44,12 @@ struct State {
     /// The session was alive at this time or later.
     last_contact: Instant,
     cancelled: bool,
+}
+
+impl State {
+    fn lease_ends(&self) -> Instant {
+        self.last_contact + self.session_timeout
+    }
 }
 
 /// How long a call without a link may overlook that its caller is told to stop.
@@ -97,8 +104,7 @@ impl Session {
     }
 
     pub(super) fn lease_ends(&self) -> Instant {
-        let state = self.state.lock();
-        state.last_contact + state.session_timeout
+        self.state.lock().lease_ends()
     }
 
     pub(super) fn last_contact(&self) -> Instant {
@@ -122,12 +128,12 @@ impl Session {
         failed: Option<u64>,
         session: Option<i64>,
         deadline: Instant,
-        caller: &StopSignal,
+        caller: &Caller,
     ) -> Result<Arc<Link>, Stop> {
         let patience = deadline.min(Instant::now() + SAME_LINK_AFTER);
         let mut state = self.state.lock();
         loop {
-            if state.cancelled || caller.is_stopped() {
+            if state.cancelled || caller.stop.is_stopped() {
                 return Err(Stop::Cancelled);
             }
             if session.is_some() && session != state.session {
@@ -141,8 +147,12 @@ impl Session {
                 }
                 until = patience;
             }
-            if now >= deadline {
+            let lease_ends = state.lease_ends();
+            if now >= deadline || (caller.within_lease && now >= lease_ends) {
                 return Err(Stop::Deadline);
+            }
+            if caller.within_lease {
+                until = until.min(lease_ends);
             }
             // A condition cannot be waited for together with a signal.
             let look_at_caller = now + LOOK_AT_CALLER_EVERY;

@@ -27,8 +27,8 @@ const PACE: Duration = Duration::from_millis(100);
 const SLOW_PACE: Duration = Duration::from_secs(1);
 /// No host is given less time than this to answer.
 const SHORTEST_TURN: Duration = Duration::from_millis(500);
-/// The longest that closing a session may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+/// The longest that closing a session may take. What a slow server has been asked by then it does later.
+const CLOSE_LIMIT: Duration = Duration::from_millis(1500);
 /// The longest that abandoned tasks may take to notice.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
@@ -82,7 +82,8 @@ impl Supervisor {
         let deadline = Instant::now() + limit;
         let mut reasons = BTreeMap::new();
         loop {
-            match self.attempt(None, remaining(deadline)).await {
+            let time = remaining(deadline);
+            match self.attempt(None, time).await {
                 Ok(owned) => match self.has_chroot(&owned, remaining(deadline)).await {
                     Some(true) => {
                         self.adopt(&owned);
@@ -103,7 +104,11 @@ impl Supervisor {
                         Some(reason) => reason,
                         None => diagnose(&server, remaining(deadline).min(SLOW_PACE)).await,
                     };
-                    reasons.insert(server.to_string(), reason);
+                    // What an attempt says that was cut short says nothing of the server.
+                    let server = server.to_string();
+                    if time >= SHORTEST_TURN || !reasons.contains_key(&server) {
+                        reasons.insert(server, reason);
+                    }
                 }
             }
             if remaining(deadline) <= PACE {

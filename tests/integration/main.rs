@@ -7,6 +7,8 @@
     clippy::unwrap_used
 )]
 
+#[cfg(feature = "cli")]
+mod kzc;
 mod layering;
 
 #[cfg(feature = "embedded")]

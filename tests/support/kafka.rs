@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -161,6 +162,12 @@ impl Kafka {
 
     pub fn process(&mut self) -> &mut JavaProcess {
         &mut self.process
+    }
+
+    /// Where it keeps the segments of a partition.
+    pub fn partition_folder(&self, topic: &str, partition: i32) -> PathBuf {
+        let logs = self.folder.path().join("logs");
+        logs.join(format!("{topic}-{partition}"))
     }
 
     fn registration(&self) -> String {

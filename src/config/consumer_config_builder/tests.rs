@@ -492,3 +492,12 @@ proptest! {
         let _ = built(&[(key, &value)]);
     }
 }
+
+#[test]
+fn a_builder_tells_what_was_set_and_nothing_of_defaults() {
+    let builder = ConsumerConfigBuilder::default()
+        .group_id("one")
+        .set("group.id", "two");
+    assert_eq!(builder.get("group.id"), Some("two"));
+    assert_eq!(builder.get("auto.offset.reset"), None);
+}

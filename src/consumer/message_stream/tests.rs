@@ -224,6 +224,37 @@ fn a_batch_takes_what_is_there_over_chunks_and_is_consumed_as_a_whole() {
 }
 
 #[test]
+fn a_batch_left_in_the_middle_counts_up_to_there_whichever_chunk_that_is_in() {
+    for (last, consumed) in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)] {
+        let mut bench = Bench::new(0);
+        bench.fetch(plain(0..2), 2);
+        bench.fetch(compressed(2..5), 5);
+        let batch = bench.stream.next_batch(10, Duration::ZERO);
+        let batch = batch.unwrap().unwrap();
+        assert_eq!(batch.len(), 5);
+        bench.stream.mark_consumed_through(&batch[last]);
+        assert_eq!(bench.info.consumed(), Some(consumed));
+        bench.stream.mark_consumed();
+        assert_eq!(bench.info.consumed(), Some(5));
+    }
+}
+
+#[test]
+fn a_batch_left_before_a_reset_does_not_count_the_reset() {
+    let mut bench = Bench::new(10);
+    bench.fetch(plain(10..12), 12);
+    assert!(bench.info.reset(100, 0));
+    bench.fetch(plain(100..102), 102);
+    let batch = bench.stream.next_batch(10, Duration::ZERO);
+    let batch = batch.unwrap().unwrap();
+    assert_eq!(batch.len(), 4);
+    bench.stream.mark_consumed_through(&batch[1]);
+    assert_eq!(bench.info.consumed(), Some(12));
+    bench.stream.mark_consumed_through(&batch[2]);
+    assert_eq!(bench.info.consumed(), Some(101));
+}
+
+#[test]
 fn a_timeout_can_be_repeated_and_a_message_comes_after_it() {
     let mut bench = Bench::with(0, &[("consumer.timeout.ms", "1")]);
     assert_eq!(

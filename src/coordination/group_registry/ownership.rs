@@ -33,6 +33,7 @@ pub(crate) enum Claim {
 }
 
 impl Claim {
+    #[cfg(test)]
     /// Whether the partition is ours now.
     pub(crate) fn is_mine(&self) -> bool {
         matches!(self, Self::Created | Self::AlreadyMine)

@@ -29,6 +29,7 @@ struct Directory {
     /// `None`: all that are asked for.
     topics: Mutex<Option<HashSet<String>>>,
     is_lost: AtomicBool,
+    is_deleting: AtomicBool,
 }
 
 impl Directory {
@@ -37,6 +38,7 @@ impl Directory {
             brokers: Mutex::new(brokers),
             topics: Mutex::new(None),
             is_lost: AtomicBool::new(false),
+            is_deleting: AtomicBool::new(false),
         })
     }
 }
@@ -53,6 +55,10 @@ impl BrokerDirectory for Directory {
         let known = self.topics.lock();
         let exists = |topic: &&String| known.as_ref().is_none_or(|known| known.contains(*topic));
         Ok(topics.iter().filter(exists).cloned().collect())
+    }
+
+    fn is_deleting(&self, _topics: &[String], _stop: &StopSignal) -> Result<bool, Error> {
+        Ok(self.is_deleting.load(Ordering::SeqCst))
     }
 }
 
@@ -76,6 +82,12 @@ fn never() -> Stopper {
 
 fn names(topics: &[&str]) -> Vec<String> {
     topics.iter().map(|topic| String::from(*topic)).collect()
+}
+
+/// Partition 0 of each topic.
+fn firsts(topics: &[&str]) -> Vec<TopicPartition> {
+    let topics = topics.iter().copied();
+    topics.map(|topic| TopicPartition::new(topic, 0)).collect()
 }
 
 fn somewhere(id: i32) -> Broker {
@@ -422,7 +434,7 @@ fn a_fresh_view_is_asked_for_once() {
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
     let stopper = never();
     let stop = stopper.signal();
-    let view_of = |topics: &[&str]| metadata.view_of(&names(topics), &stop).unwrap();
+    let view_of = |topics: &[&str]| metadata.view_of(&firsts(topics), &stop).unwrap();
     assert_eq!(view_of(&["a"]).version(), 1);
     assert_eq!(view_of(&["a"]).version(), 1);
     assert_eq!(view_of(&["a", "b"]).version(), 2, "b was not asked for yet");
@@ -437,6 +449,51 @@ fn a_fresh_view_is_asked_for_once() {
 }
 
 #[test]
+fn a_partition_that_was_added_to_a_known_topic_is_asked_for() {
+    // A topic whose known partitions all had a leader counted as known, so that partitions added to it were
+    // not consumed before the view was too old, after five minutes.
+    let answer = |partitions: i32| MetadataResponse {
+        brokers: vec![somewhere(1)],
+        topics: vec![topic(
+            "a",
+            (0..partitions)
+                .map(|number| partition(number, Some(1), None))
+                .collect(),
+        )],
+    };
+    let broker = giving(vec![answer(1), answer(2)]);
+    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
+    let added = [0, 1].map(|number| TopicPartition::new("a", number));
+    for (partitions, version) in [(&added[..1], 1), (&added[..], 2), (&added[..], 2)] {
+        let view = metadata.view_of(partitions, &never().signal()).unwrap();
+        assert_eq!(view.version(), version);
+        assert!(view.is_complete_for(partitions));
+    }
+}
+
+#[test]
+fn a_topic_that_is_being_deleted_is_not_asked_for_by_name() {
+    // Between the look into ZooKeeper and the question the topic could vanish, and the question brought it
+    // back on brokers with auto.create.topics.enable (D13).
+    let (asked, questions) = unbounded();
+    let broker = FakeBroker::answering(move |request: MetadataRequest| {
+        asked.send(request.topics).unwrap();
+        healthy(MetadataRequest {
+            topics: names(&["a", "another"]),
+        })
+    });
+    let directory = Directory::of(vec![broker.as_broker(1)]);
+    directory.is_deleting.store(true, Ordering::SeqCst);
+    let metadata = metadata_of(&directory);
+    let view = metadata
+        .view_of(&firsts(&["a"]), &never().signal())
+        .unwrap();
+    assert_eq!(questions.recv().unwrap(), [""; 0], "all topics");
+    assert!(view.leader(&TopicPartition::new("a", 0)).is_some());
+    assert!(view.topic("another").is_none(), "nobody wants it");
+}
+
+#[test]
 fn an_old_view_is_asked_for_again() {
     let broker = FakeBroker::answering(healthy);
     let options = ClusterMetadataOptions {
@@ -445,7 +502,9 @@ fn an_old_view_is_asked_for_again() {
     };
     let metadata = ClusterMetadata::new(Directory::of(vec![broker.as_broker(1)]), options);
     for version in 1..=2 {
-        let view = metadata.view_of(&names(&["a"]), &never().signal()).unwrap();
+        let view = metadata
+            .view_of(&firsts(&["a"]), &never().signal())
+            .unwrap();
         assert_eq!(view.version(), version);
     }
 }
@@ -464,7 +523,7 @@ fn a_missing_leader_and_a_failed_try_leave_the_view_stale() {
     let metadata = metadata_of(&directory);
     let stopper = never();
     let stop = stopper.signal();
-    let view_of_a = || metadata.view_of(&names(&["a"]), &stop);
+    let view_of_a = || metadata.view_of(&firsts(&["a"]), &stop);
     assert_eq!(view_of_a().unwrap().version(), 1);
     assert_eq!(view_of_a().unwrap().version(), 2, "a leader was missing");
 

@@ -97,6 +97,7 @@ impl EntryCursor {
         }
     }
 
+    #[cfg(test)]
     /// Position of the next entry in the buffer.
     pub(crate) fn position(&self) -> usize {
         self.position

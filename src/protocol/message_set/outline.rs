@@ -25,6 +25,8 @@ pub(crate) enum SetEnd {
     Whole,
     /// In a piece of an entry, which is no trouble if there are whole entries before it.
     Cut {
+        /// Its offset, of a wrapper that of the last message in it, where the piece is long enough to tell.
+        offset: Option<i64>,
         /// Size of the whole entry, framing included, where the piece is long enough to tell. The peer's word only.
         needed: Option<usize>,
     },
@@ -54,6 +56,7 @@ impl Outline {
         }
     }
 
+    #[cfg(test)]
     /// Whether the first message is larger than the fetch: there are bytes and no whole entry.
     pub(crate) fn is_oversize(&self) -> bool {
         self.last_offset.is_none() && matches!(self.end, SetEnd::Cut { .. })
@@ -77,17 +80,20 @@ impl OuterEntry<'_> {
         self.message.len().saturating_add(FRAMING)
     }
 
+    #[cfg(test)]
     /// The checksum that the message claims.
     pub(crate) fn checksum(&self) -> u32 {
         let checksum = self.message.first_chunk();
         checksum.map_or(0, |bytes| u32::from_be_bytes(*bytes))
     }
 
+    #[cfg(test)]
     /// Number of the message format.
     pub(crate) fn magic(&self) -> u8 {
         self.message.get(4).copied().unwrap_or_default()
     }
 
+    #[cfg(test)]
     /// Attributes of the message; the low three bits are the codec.
     pub(crate) fn attributes(&self) -> u8 {
         self.message.get(5).copied().unwrap_or_default()
@@ -115,10 +121,14 @@ impl<'a> OuterEntries<'a> {
         match framing(self.rest) {
             _ if self.rest.is_empty() => SetEnd::Whole,
             None if self.rest.starts_with(&FILLER) => SetEnd::Filler,
-            None => SetEnd::Cut { needed: None },
+            None => SetEnd::Cut {
+                offset: None,
+                needed: None,
+            },
             Some((offset, size, _)) if size < LEAST_SIZE => SetEnd::TooShort { offset, size },
             Some((-1, ..)) => SetEnd::Filler,
-            Some((_, size, _)) => SetEnd::Cut {
+            Some((offset, size, _)) => SetEnd::Cut {
+                offset: Some(offset),
                 needed: usize::try_from(size)
                     .ok()
                     .map(|size| size.saturating_add(FRAMING)),

@@ -294,18 +294,19 @@ fn the_limit_holds_to_the_byte() {
 }
 
 #[test]
-fn a_cut_head_tells_the_size_that_is_needed() {
+fn a_cut_head_tells_its_offset_and_the_size_that_is_needed() {
     let set = plain(7..8);
     for length in 1..12 {
         let outline = Outline::of(&set.as_bytes()[..length]);
         assert!(outline.is_oversize());
-        assert_eq!(outline.end, SetEnd::Cut { needed: None });
+        let (offset, needed) = (None, None);
+        assert_eq!(outline.end, SetEnd::Cut { offset, needed });
     }
     for length in 12..set.len() {
         let outline = Outline::of(&set.as_bytes()[..length]);
         assert!(outline.is_oversize());
-        let needed = Some(set.len());
-        assert_eq!(outline.end, SetEnd::Cut { needed });
+        let (offset, needed) = (Some(7), Some(set.len()));
+        assert_eq!(outline.end, SetEnd::Cut { offset, needed });
     }
     assert_eq!(Outline::of(set.as_bytes()).end, SetEnd::Whole);
     let empty = Outline::of(&[]);

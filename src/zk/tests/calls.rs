@@ -20,6 +20,7 @@ use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
 use crate::zk::ZkError;
 use crate::zk::Znode;
+use crate::zk::tests::LIMIT;
 use crate::zk::tests::await_session;
 use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
@@ -35,8 +36,10 @@ scenarios! {
     a_tree_is_deleted_from_its_leaves,
     calls_wait_for_the_server_to_come_back,
     a_call_without_server_ends_at_its_deadline,
+    a_call_within_the_lease_ends_with_the_lease,
     cancel_ends_a_call_that_waits,
     cancel_ends_a_call_that_was_sent,
+    calls_are_cancelled_at_the_time_set_unless_the_client_is_closed_before,
 }
 
 fn every_call_does_what_it_says(server: Box<dyn TestZooKeeper>) {
@@ -310,6 +313,37 @@ fn a_call_without_server_ends_at_its_deadline(mut server: Box<dyn TestZooKeeper>
     );
 }
 
+fn a_call_within_the_lease_ends_with_the_lease(mut server: Box<dyn TestZooKeeper>) {
+    // A rebalance that waited for ZooKeeper went on delivering for `zookeeper.connection.timeout.ms`, and a
+    // commit that waited held up whoever wanted to give the partitions up.
+    let (client, events) = ZkClient::connect(ZkConfig {
+        connect: server.connect_string(),
+        session_timeout: Duration::from_secs(2),
+        connection_timeout: LIMIT,
+    })
+    .unwrap();
+    let within = client.within_lease();
+    server.pause();
+    let read = within.get("/a").unwrap_err();
+    assert!(matches!(read, ZkError::Timeout { path } if path == "/a"));
+    let late = Instant::now().checked_duration_since(client.lease_ends());
+    assert!(
+        late.is_some_and(|late| late < Duration::from_secs(1)),
+        "{late:?}"
+    );
+    await_session(&events, SessionEvent::Disconnected);
+
+    std::thread::scope(|scope| {
+        let patient = scope.spawn(|| client.exists("/"));
+        server.resume();
+        assert!(
+            patient.join().unwrap().unwrap(),
+            "others wait as long as ever"
+        );
+    });
+    assert!(within.exists("/").unwrap());
+}
+
 fn cancel_ends_a_call_that_waits(mut server: Box<dyn TestZooKeeper>) {
     let (client, events) = connect(&*server, 20_000);
     server.kill();
@@ -322,6 +356,29 @@ fn cancel_ends_a_call_that_was_sent(mut server: Box<dyn TestZooKeeper>) {
     server.pause();
     cancelled_at_once(&client);
     server.resume();
+}
+
+fn calls_are_cancelled_at_the_time_set_unless_the_client_is_closed_before(
+    mut server: Box<dyn TestZooKeeper>,
+) {
+    // A shutdown right after the death of ZooKeeper waited for a commit, which waited for ZooKeeper.
+    let (client, _events) = connect(&*server, 20_000);
+    let (closed, _events) = connect(&*server, 20_000);
+    closed.cancel_at(Instant::now() + LIMIT);
+    let begun = Instant::now();
+    closed.close();
+    assert!(
+        begun.elapsed() < Duration::from_millis(400),
+        "nothing waits for the time"
+    );
+
+    server.pause();
+    let time = Instant::now() + Duration::from_millis(300);
+    client.cancel_at(time);
+    assert!(matches!(client.get("/a"), Err(ZkError::Cancelled)));
+    let now = Instant::now();
+    server.resume();
+    assert!(now >= time && now < time + Duration::from_secs(1));
 }
 
 fn cancelled_at_once(client: &ZkClient) {

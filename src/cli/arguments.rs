@@ -1,0 +1,253 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgAction;
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+
+use crate::cli::message_format::Field;
+
+/// Kafka's 0.8-style consumer: reads topics as a member of a group that is coordinated in ZooKeeper
+#[derive(Debug, Parser)]
+#[command(name = "kzc", version, arg_required_else_help = true, after_help = EXIT_STATUS)]
+pub(crate) struct Arguments {
+    /// Log more to standard error: -v what changes, -vv every request
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    ended as asked: bound, timeout, signal or closed pipe
+  1    failed: the reason is on standard error
+  2    the command line or the configuration cannot be used; nothing was done
+  130  ended at once by SIGINT: by the second one, or before ZooKeeper was reached
+  143  the same for SIGTERM";
+
+const CONSUME_EXAMPLE: &str = "\
+Examples:
+  kzc consume --zookeeper localhost:2181 --topic orders --from-beginning
+  kzc consume --zookeeper zk1:2181,zk2:2181/kafka --topic orders --group billing --json
+  kzc consume --zookeeper localhost:2181 --topic orders --from-beginning --timeout-ms 2000 --print partition,offset,value
+
+Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 130 or 143 ended at once by a signal";
+
+const PERF_EXAMPLE: &str = "\
+Examples:
+  kzc perf --zookeeper localhost:2181 --topic orders --messages 1000000
+  kzc perf --zookeeper localhost:2181 --topic orders --streams 4 --json
+
+Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 130 or 143 ended at once by a signal";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the messages of a topic, one a line
+    #[command(after_help = CONSUME_EXAMPLE)]
+    Consume(ConsumeArguments),
+    /// Measure how fast a topic can be read
+    #[command(after_help = PERF_EXAMPLE)]
+    Perf(PerfArguments),
+}
+
+/// What all commands take.
+#[derive(Args, Debug)]
+pub(crate) struct CommonArguments {
+    /// ZooKeeper servers, with an optional chroot behind the last
+    #[arg(long, value_name = "HOST:PORT[,HOST:PORT][/CHROOT]")]
+    pub(crate) zookeeper: String,
+
+    /// Topic to read
+    #[arg(long)]
+    pub(crate) topic: String,
+
+    /// Group to join; without one (here, or as group.id) a throw-away group is made, and deleted at the end
+    #[arg(long)]
+    pub(crate) group: Option<String>,
+
+    /// Streams, each read by a thread of its own
+    #[arg(long, value_name = "N", default_value = "1", value_parser = streams)]
+    pub(crate) streams: usize,
+
+    /// Java properties file with the consumer's configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// One property, overriding the file; may be repeated
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
+    pub(crate) properties: Vec<(String, String)>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConsumeArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+
+    /// Where the group has no offset, begin at the oldest message instead of behind the newest
+    #[arg(long)]
+    pub(crate) from_beginning: bool,
+
+    /// End after so many messages, over all streams
+    #[arg(long, value_name = "N")]
+    pub(crate) max_messages: Option<u64>,
+
+    /// End after so many milliseconds without a message
+    #[arg(long, value_name = "N", value_parser = millis)]
+    pub(crate) timeout_ms: Option<Duration>,
+
+    /// Print each message as a JSON object
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) json: bool,
+
+    /// Print these fields, separated by tabs: topic, partition, offset, key, value
+    #[arg(long, value_name = "FIELD,...", value_delimiter = ',', value_enum)]
+    pub(crate) print: Vec<Field>,
+
+    /// Do not commit offsets
+    #[arg(long)]
+    pub(crate) no_commit: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PerfArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonArguments,
+
+    /// End after so many messages, over all streams; without it after consumer.timeout.ms of silence (default 1000)
+    #[arg(long, value_name = "N")]
+    pub(crate) messages: Option<u64>,
+
+    /// Bytes to ask for of each partition at once: fetch.message.max.bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) fetch_size: Option<i32>,
+
+    /// Where the group has no offset, begin behind the newest message instead of at the oldest
+    #[arg(long)]
+    pub(crate) from_latest: bool,
+
+    /// Print a row for each stream and interval instead of the summary; times are in UTC
+    #[arg(long)]
+    pub(crate) show_detailed_stats: bool,
+
+    /// Milliseconds between two detailed rows
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = interval)]
+    pub(crate) reporting_interval: Duration,
+
+    /// Leave the names of the columns out
+    #[arg(long)]
+    pub(crate) hide_header: bool,
+
+    /// Print one JSON object, with the CPU time and memory used as well
+    #[arg(long, conflicts_with_all = ["show_detailed_stats", "hide_header"])]
+    pub(crate) json: bool,
+}
+
+fn streams(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err(String::from("at least 1 is needed")),
+        Ok(streams) if streams > 1000 => Err(String::from("at most 1000 are possible")),
+        Ok(streams) => Ok(streams),
+        Err(_) => Err(String::from("not a number")),
+    }
+}
+
+/// As long as `consumer.timeout.ms` can be.
+fn millis(text: &str) -> Result<Duration, String> {
+    match text.parse::<u32>() {
+        Ok(millis) if i32::try_from(millis).is_ok() => Ok(Duration::from_millis(millis.into())),
+        _ => Err(format!("not a number from 0 to {}", i32::MAX)),
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match millis(text)? {
+        Duration::ZERO => Err(String::from("at least 1 is needed")),
+        interval => Ok(interval),
+    }
+}
+
+/// As in Kafka: split at the only `=`; the value may be empty.
+fn property(text: &str) -> Result<(String, String), String> {
+    match text.split('=').collect::<Vec<_>>().as_slice() {
+        ["", ..] => Err(String::from("the key is missing")),
+        [key, value] => Ok((key.trim().to_owned(), (*value).to_owned())),
+        [_] => Err(String::from("`=` is missing")),
+        _ => Err(String::from("more than one `=`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    const CONSUME: [&str; 6] = ["kzc", "consume", "--zookeeper", "h:1", "--topic", "t"];
+
+    fn consume(more: &[&str]) -> Result<ConsumeArguments, String> {
+        match Arguments::try_parse_from(CONSUME.iter().chain(more)) {
+            Ok(Arguments {
+                command: Command::Consume(arguments),
+                ..
+            }) => Ok(arguments),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_table_of_arguments_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn zookeeper_and_topic_are_enough() {
+        let arguments = consume(&[]).unwrap();
+        assert_eq!(arguments.common.zookeeper, "h:1");
+        assert_eq!(arguments.common.streams, 1);
+        assert!(!arguments.from_beginning && arguments.print.is_empty());
+        assert!(Arguments::try_parse_from(["kzc", "consume", "--topic", "t"]).is_err());
+    }
+
+    #[test]
+    fn fields_are_printed_in_the_order_given() {
+        let arguments = consume(&["--print", "value,offset"]).unwrap();
+        assert_eq!(arguments.print, [Field::Value, Field::Offset]);
+        let error = consume(&["--print", "value,size"]).unwrap_err();
+        assert!(
+            error.contains("size") && error.contains("partition"),
+            "{error}"
+        );
+        assert!(consume(&["--print", "value", "--json"]).is_err());
+    }
+
+    #[test]
+    fn a_property_is_a_key_one_equals_sign_and_perhaps_a_value() {
+        let arguments = consume(&["--property", "a=1", "--property", "b="]).unwrap();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(arguments.common.properties, [pair("a", "1"), pair("b", "")]);
+        for (text, why) in [("a", "missing"), ("=1", "key"), ("a=1=2", "more than one")] {
+            let error = consume(&["--property", text]).unwrap_err();
+            assert!(error.contains(text) && error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for more in [
+            ["--streams", "0"],
+            ["--streams", "1001"],
+            ["--streams", "x"],
+            ["--timeout-ms", "-1"],
+            ["--timeout-ms", "2147483648"],
+            ["--max-messages", "-1"],
+        ] {
+            assert!(consume(&more).is_err(), "{more:?}");
+        }
+        assert!(consume(&["--timeout-ms", "2147483647"]).is_ok());
+    }
+}

@@ -1,0 +1,127 @@
+//! `kzc consume`.
+
+use std::collections::HashSet;
+use std::io;
+use std::io::Stdout;
+
+use kafka_zk_consumer::Message;
+use kafka_zk_consumer::MessageStream;
+use kafka_zk_consumer::OnBadMessage;
+use kafka_zk_consumer::StreamError;
+
+use crate::cli::arguments::ConsumeArguments;
+use crate::cli::budget::Budget;
+use crate::cli::ending::Ending;
+use crate::cli::failure::Failure;
+use crate::cli::message_format::Field;
+use crate::cli::message_format::MessageFormat;
+use crate::cli::message_format::Record;
+use crate::cli::output::Output;
+use crate::cli::run::say;
+use crate::cli::session;
+use crate::cli::settings::Settings;
+use crate::cli::silence::Silence;
+
+/// Most messages that are written before they are counted as consumed.
+const BATCH: usize = 1_000;
+
+/// What the threads of all streams share.
+struct Consumption<'a> {
+    output: Output<Stdout>,
+    budget: Budget,
+    silence: Silence,
+    on_bad_message: OnBadMessage,
+    ending: &'a Ending,
+}
+
+/// Prints messages until there is a reason to end.
+pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(), Failure> {
+    let settings = Settings::for_consume(arguments)?;
+    let consumption = Consumption {
+        output: Output::new(io::stdout(), format(arguments)),
+        budget: Budget::new(arguments.max_messages),
+        silence: Silence::new(settings.config.consumer_timeout()),
+        on_bad_message: settings.config.on_bad_message(),
+        ending,
+    };
+    let streams = (arguments.common.topic.as_str(), arguments.common.streams);
+    let result = session::run(&settings, streams, ending, |_, stream| {
+        consumption.read(stream);
+    });
+    let written = consumption.output.written();
+    if result.is_ok() || written > 0 {
+        say(&format!("Processed a total of {written} messages"));
+    }
+    result
+}
+
+fn format(arguments: &ConsumeArguments) -> MessageFormat {
+    if arguments.json {
+        MessageFormat::Json
+    } else if arguments.print.is_empty() {
+        MessageFormat::Fields(vec![Field::Value])
+    } else {
+        MessageFormat::Fields(arguments.print.clone())
+    }
+}
+
+impl Consumption<'_> {
+    fn read(&self, mut stream: MessageStream) {
+        let mut piece = Vec::new();
+        self.silence.broken();
+        while !self.ending.is_due() {
+            if self.budget.is_spent() {
+                return self.ending.end();
+            }
+            match stream.next_batch(self.budget.at_most(BATCH), self.silence.slice()) {
+                None => return,
+                Some(Ok(batch)) => {
+                    let write = || self.deliver(&mut stream, &batch, &mut piece);
+                    self.silence.while_busy(write);
+                }
+                Some(Err(StreamError::Timeout)) => {
+                    if self.silence.is_over_the_limit() {
+                        self.ending.end();
+                    }
+                }
+                Some(Err(error)) => self.report(&error),
+            }
+        }
+    }
+
+    /// Writes as much of the batch as may be, and counts as consumed what was written: neither more, when
+    /// another stream took the last of the budget or the pipe is closed, nor less.
+    fn deliver(&self, stream: &mut MessageStream, batch: &[Message], piece: &mut Vec<u8>) {
+        let granted = self.budget.claim(batch.len());
+        let records = batch.iter().take(granted).map(Record::from);
+        let written = self.output.write(records, piece);
+        if written.messages == batch.len() {
+            stream.mark_consumed();
+        } else {
+            let mut seen = HashSet::new();
+            for message in batch.iter().take(written.messages).rev() {
+                if seen.insert(message.topic_partition()) {
+                    stream.mark_consumed_through(message);
+                }
+            }
+            // Asking the stream again would count the rest.
+            self.ending.end();
+        }
+        match written.result {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                log::info!("standard output is closed");
+            }
+            Err(error) => self
+                .ending
+                .fail(Failure::runtime("writing to standard output", &error)),
+        }
+    }
+
+    fn report(&self, error: &StreamError) {
+        match self.on_bad_message {
+            OnBadMessage::Skip => log::warn!("skipped: {error}"),
+            OnBadMessage::Fail => self.ending.fail(Failure::Runtime(error.to_string())),
+        }
+    }
+}

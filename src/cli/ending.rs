@@ -1,0 +1,91 @@
+//! When and why a run ends.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook::flag;
+
+use crate::cli::failure::Failure;
+
+/// Asked by every thread of a run before it waits again, and told by each of them what happened.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    /// Raised by the first signal.
+    interrupted: Arc<AtomicBool>,
+    /// The next signal ends the process on the spot.
+    at_once: Arc<AtomicBool>,
+    due: AtomicBool,
+    /// The first one.
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Ending {
+    /// One that SIGINT and SIGTERM bring about; on the spot until [`defer_signals`](Self::defer_signals).
+    pub(crate) fn on_signals() -> Result<Self, Failure> {
+        let ending = Self::default();
+        ending.at_once.store(true, Ordering::SeqCst);
+        for signal in [SIGINT, SIGTERM] {
+            ending
+                .observe(signal)
+                .map_err(|error| Failure::runtime("handling signals", &error))?;
+        }
+        Ok(ending)
+    }
+
+    /// From now on there is something to clean up: the first signal ends the run, the second the process.
+    pub(crate) fn defer_signals(&self) {
+        self.at_once.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends the run without fault.
+    pub(crate) fn end(&self) {
+        self.due.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends the run with a failure, if it is the first one.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(failure);
+        drop(first);
+        self.end();
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed) || self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// How the run ended; the failure is handed out once.
+    pub(crate) fn outcome(&self) -> Result<(), Failure> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Actions run in the order of their registration: the first signal only arms what it passes by.
+    fn observe(&self, signal: i32) -> std::io::Result<()> {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.at_once))?;
+        flag::register(signal, Arc::clone(&self.at_once))?;
+        flag::register(signal, Arc::clone(&self.interrupted))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_counts_and_ends_the_run() {
+        let ending = Ending::default();
+        assert!(!ending.is_due());
+        ending.fail(Failure::Runtime(String::from("first")));
+        ending.fail(Failure::Runtime(String::from("second")));
+        assert!(ending.is_due());
+        assert_eq!(ending.outcome().unwrap_err().text(), "first");
+        assert!(ending.outcome().is_ok());
+    }
+}

@@ -1,0 +1,65 @@
+//! From the command line to an exit status.
+
+use std::ffi::OsString;
+use std::io;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use log::LevelFilter;
+
+use crate::cli::arguments::Arguments;
+use crate::cli::arguments::Command;
+use crate::cli::consume::consume;
+use crate::cli::ending::Ending;
+use crate::cli::failure::Failure;
+use crate::cli::perf::perf;
+
+/// Runs the tool with these words, the first of which is its own name.
+pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Of no use to a closed terminal either.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    start_log(arguments.verbose);
+    match dispatch(&arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&format!("kzc: {}", failure.text()));
+            failure.exit_code()
+        }
+    }
+}
+
+/// A line on standard error. Unlike `eprintln`, no panic where that is closed.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn dispatch(command: &Command) -> Result<(), Failure> {
+    let ending = Ending::on_signals()?;
+    match command {
+        Command::Consume(arguments) => consume(arguments, &ending),
+        Command::Perf(arguments) => perf(arguments, &ending),
+    }
+}
+
+/// `RUST_LOG` has the last word.
+fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::Warn,
+        1 => LevelFilter::Info,
+        _ => LevelFilter::Debug,
+    };
+    // The dependencies' own words are worth no more than a warning.
+    env_logger::Builder::new()
+        .filter_level(LevelFilter::Warn)
+        .filter_module("kafka_zk_consumer", level)
+        .filter_module("kzc", level)
+        .parse_default_env()
+        .init();
+}

@@ -1,0 +1,127 @@
+//! One membership in a group, from the connection to ZooKeeper to the last commit.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::Event;
+use kafka_zk_consumer::MessageStream;
+use kafka_zk_consumer::delete_group;
+
+use crate::cli::ending::Ending;
+use crate::cli::event_warnings::EventWarnings;
+use crate::cli::failure::Failure;
+use crate::cli::settings::Settings;
+
+/// How long the watching thread waits for an event before it looks at the rest.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// A connector and how far its run has come.
+struct Session<'a> {
+    connector: ConsumerConnector,
+    ending: &'a Ending,
+    /// The group was joined: the streams' threads see by themselves that they have to end.
+    joined: AtomicBool,
+    closing: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// Joins the group, reads each stream in a thread of its own, leaves the group, and deletes a throw-away one.
+pub(crate) fn run(
+    settings: &Settings,
+    (topic, streams): (&str, usize),
+    ending: &Ending,
+    read: impl Fn(usize, MessageStream) + Sync,
+) -> Result<(), Failure> {
+    let connector = ConsumerConnector::connect(settings.config.clone())
+        .map_err(|error| Failure::runtime("connecting", &error))?;
+    ending.defer_signals();
+    let session = Session {
+        connector,
+        ending,
+        joined: AtomicBool::new(false),
+        closing: AtomicBool::new(false),
+        closed: AtomicBool::new(false),
+    };
+    let uncommitted = thread::scope(|scope| {
+        let watch = scope.spawn(|| session.watch());
+        session.join_and_read(topic, streams, &read);
+        session.closing.store(true, Ordering::SeqCst);
+        session.connector.shutdown();
+        session.closed.store(true, Ordering::SeqCst);
+        watch.join().unwrap_or_default()
+    });
+    if settings.throw_away {
+        delete(settings);
+    } else if let Some(event) = uncommitted {
+        ending.fail(Failure::Runtime(format!("at the end: {event}")));
+    }
+    ending.outcome()
+}
+
+impl Session<'_> {
+    fn join_and_read(
+        &self,
+        topic: &str,
+        streams: usize,
+        read: &(impl Fn(usize, MessageStream) + Sync),
+    ) {
+        let made = self.connector.create_message_streams([(topic, streams)]);
+        self.joined.store(true, Ordering::SeqCst);
+        let streams = match made {
+            Ok(mut streams) => streams.remove(topic).unwrap_or_default(),
+            // The watching thread has closed the connector.
+            Err(_) if self.ending.is_due() => return,
+            Err(error) => {
+                return self
+                    .ending
+                    .fail(Failure::runtime("joining the group", &error));
+            }
+        };
+        thread::scope(|scope| {
+            for (number, stream) in streams.into_iter().enumerate() {
+                let thread = thread::Builder::new().name(format!("stream-{number}"));
+                if let Err(error) = thread.spawn_scoped(scope, move || read(number, stream)) {
+                    let failure = Failure::runtime("starting a thread for a stream", &error);
+                    return self.ending.fail(failure);
+                }
+            }
+        });
+    }
+
+    /// Tells events until the connector is closed. Returns the failure of the last commit.
+    fn watch(&self) -> Option<Event> {
+        let events = self.connector.events();
+        let mut warnings = EventWarnings::default();
+        let mut uncommitted = None;
+        loop {
+            let closed = self.closed.load(Ordering::SeqCst);
+            match events.next_timeout(SLICE) {
+                Some(event) => {
+                    warnings.tell(&event);
+                    let last = self.closing.load(Ordering::SeqCst);
+                    if last && matches!(event, Event::CommitFailed { .. }) {
+                        uncommitted = Some(event);
+                    }
+                }
+                None if closed => return uncommitted,
+                None => {}
+            }
+            if self.ending.is_due() && !self.joined.load(Ordering::SeqCst) {
+                // Ends the first rebalance, which may wait for others.
+                self.connector.shutdown();
+            }
+        }
+    }
+}
+
+fn delete(settings: &Settings) {
+    let group = settings.config.group_id();
+    match delete_group(&settings.config) {
+        Ok(true) => log::info!("throw-away group {group} deleted"),
+        Ok(false) => log::warn!("throw-away group {group} has other members and stays"),
+        Err(error) => log::warn!("throw-away group {group} stays: {}", error.chain()),
+    }
+}

@@ -1,0 +1,268 @@
+//! Who comes next in a group goes on where the one before has committed.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use kafka_zk_consumer::AutoOffsetReset;
+use kafka_zk_consumer::ConsumerConfig;
+use kafka_zk_consumer::ConsumerConfigBuilder;
+use kafka_zk_consumer::ConsumerConnector;
+
+use crate::member::Flow;
+use crate::member::InProcess;
+use crate::member::Numbers;
+use crate::member::Process;
+use crate::member::config;
+use crate::member::kzc_consume;
+use crate::member::numbers;
+use crate::member::owners;
+use crate::member::produce;
+use crate::member::stored_offset;
+use crate::member::value;
+use crate::member::wait_for_owners;
+use crate::support::KafkaVersion;
+use crate::support::RealCluster;
+use crate::support::ZooKeeperShell;
+use crate::support::wait_until;
+
+const GROUP: &str = "resuming";
+const TOPIC: &str = "orders";
+const PARTITIONS: i32 = 3;
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Set for the process that runs [`member_that_commits_by_hand`]: where ZooKeeper is.
+const MEMBER_OF: &str = "KZC_TEST_MEMBER_OF";
+
+/// How many messages that process takes between two commits.
+const BETWEEN_COMMITS: usize = 50;
+
+/// Commits by timer would come long after the end of the test.
+fn rarely_committing(builder: ConsumerConfigBuilder) -> ConsumerConfigBuilder {
+    builder.auto_commit_interval(Duration::from_secs(60))
+}
+
+fn cluster() -> RealCluster {
+    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+    cluster.create_topic(TOPIC, PARTITIONS, 1);
+    cluster
+}
+
+/// The numbers `from..to` of each partition.
+fn each(from: i64, to: i64) -> Numbers {
+    (0..PARTITIONS)
+        .map(|partition| (partition, (from..to).collect()))
+        .collect()
+}
+
+fn stored(shell: &ZooKeeperShell) -> BTreeMap<i32, i64> {
+    (0..PARTITIONS)
+        .filter_map(|partition| Some((partition, stored_offset(shell, GROUP, TOPIC, partition)?)))
+        .collect()
+}
+
+#[test]
+fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat() {
+    let cluster = cluster();
+    let shell = cluster.shell();
+    produce(&cluster, TOPIC, PARTITIONS, 0, 400);
+    let mut seen = Numbers::new();
+    for stop_after in [1, 77, 150, 333] {
+        let config = rarely_committing(config(&cluster, GROUP)).build().unwrap();
+        for (partition, numbers) in read_some(config, stop_after) {
+            seen.entry(partition).or_default().extend(numbers);
+        }
+        for (partition, offset) in stored(&shell) {
+            let count = seen.get(&partition).map_or(0, Vec::len);
+            assert_eq!(usize::try_from(offset).unwrap(), count, "{partition}");
+        }
+    }
+    let last = InProcess::join(config(&cluster, GROUP).build().unwrap(), TOPIC, 2);
+    let taken: usize = seen.values().map(Vec::len).sum();
+    wait_until(LIMIT, "the rest", || last.count() + taken >= 1_200);
+    for (partition, numbers) in numbers(last.leave()) {
+        seen.entry(partition).or_default().extend(numbers);
+    }
+    assert_eq!(seen, each(0, 400));
+    assert_eq!(stored(&shell), (0..PARTITIONS).map(|p| (p, 400)).collect());
+}
+
+/// Takes `count` messages with one of two streams, and leaves the group.
+fn read_some(config: ConsumerConfig, count: usize) -> Numbers {
+    let connector = ConsumerConnector::connect(config).unwrap();
+    let mut streams = connector.create_message_streams([(TOPIC, 2)]).unwrap();
+    let mut stream = streams.remove(TOPIC).unwrap().remove(0);
+    let mut values = Vec::new();
+    while values.len() < count {
+        let message = stream.next_timeout(LIMIT).unwrap().unwrap();
+        values.push(String::from_utf8(message.value().unwrap().to_vec()).unwrap());
+    }
+    stream.mark_consumed();
+    connector.shutdown();
+    assert!(stream.next().is_none(), "a stream ends with its connector");
+    numbers(values)
+}
+
+#[test]
+fn a_shutdown_amid_reading_repeats_at_most_the_message_in_hand_of_each_stream() {
+    const MEMBERS: usize = 10;
+    let mut cluster = cluster();
+    let flow = Flow::start(&mut cluster, TOPIC, PARTITIONS, 0);
+    let mut all = Vec::new();
+    let mut sent = 0;
+    for number in 1..=MEMBERS {
+        let config = rarely_committing(config(&cluster, GROUP)).build().unwrap();
+        let member = InProcess::join(config, TOPIC, 2);
+        wait_until(LIMIT, "some messages", || member.count() >= 50);
+        if number == MEMBERS {
+            sent = flow.sent();
+            let goal = numbers_up_to(sent);
+            wait_until(LIMIT, "the rest", || {
+                let values = member.values();
+                let seen: BTreeSet<&String> = all.iter().chain(&values).collect();
+                goal.iter().all(|value| seen.contains(value))
+            });
+        }
+        all.extend(member.leave());
+    }
+    flow.stop();
+    let mut repeats = 0;
+    for (partition, mut seen) in numbers(&all) {
+        let count = seen.len();
+        seen.dedup();
+        repeats += count - seen.len();
+        let end = i64::try_from(seen.len()).unwrap();
+        assert!(end >= sent, "partition {partition}");
+        assert_eq!(seen, (0..end).collect::<Vec<_>>(), "repeated only at once");
+    }
+    println!("{repeats} repeats");
+    assert!(repeats <= 2 * MEMBERS);
+}
+
+fn numbers_up_to(end: i64) -> Vec<String> {
+    (0..PARTITIONS)
+        .flat_map(|partition| (0..end).map(move |number| value(partition, number)))
+        .collect()
+}
+
+#[test]
+fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated() {
+    let cluster = cluster();
+    let shell = cluster.shell();
+    produce(&cluster, TOPIC, PARTITIONS, 0, 100);
+    let mut kzc = Process::start(
+        kzc_consume(&cluster, GROUP, TOPIC, "killed")
+            .args(["--property", "auto.commit.interval.ms=60000"]),
+    );
+    kzc.wait_for(300);
+    assert_eq!(stored(&shell), BTreeMap::new());
+
+    // A rebalance makes it commit.
+    let guest = join(&cluster, "guest");
+    wait_for_owners(
+        &shell,
+        GROUP,
+        TOPIC,
+        PARTITIONS,
+        &["resuming_guest-0", "resuming_killed-0"],
+    );
+    assert_eq!(guest.leave(), Vec::<String>::new());
+    wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_killed-0"]);
+    assert_eq!(stored(&shell), (0..PARTITIONS).map(|p| (p, 100)).collect());
+
+    produce(&cluster, TOPIC, PARTITIONS, 100, 200);
+    kzc.wait_for(600);
+    kzc.kill();
+    assert_eq!(numbers(kzc.lines()), each(0, 200));
+    assert_eq!(
+        owners(&shell, GROUP, TOPIC).len(),
+        3,
+        "the dead one's nodes"
+    );
+
+    let next = join(&cluster, "next");
+    wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_next-0"]);
+    wait_until(LIMIT, "what was not committed", || next.count() >= 300);
+    assert_eq!(numbers(next.leave()), each(100, 200));
+}
+
+#[test]
+fn after_kill_9_what_came_after_the_last_commit_by_hand_is_repeated() {
+    // 507 messages, of which 500 get committed.
+    assert_eq!(kill_while_committing_by_hand(169), 500);
+}
+
+#[test]
+fn after_kill_9_amid_commits_by_hand_only_what_was_not_committed_is_repeated() {
+    assert!(kill_while_committing_by_hand(5_000) >= 500);
+}
+
+/// Kills a member that has so many messages in each partition, once it has seen 507 in all, and has another
+/// one take over. Returns how many messages were committed.
+fn kill_while_committing_by_hand(count: i64) -> i64 {
+    let cluster = cluster();
+    let shell = cluster.shell();
+    produce(&cluster, TOPIC, PARTITIONS, 0, count);
+    let mut process = Process::start(
+        Command::new(env::current_exe().unwrap())
+            .args(["resuming::member_that_commits_by_hand", "--exact"])
+            .args(["--nocapture", "--test-threads=1"])
+            .env(MEMBER_OF, cluster.connect_string()),
+    );
+    process.wait_for(10 * BETWEEN_COMMITS + 7);
+    process.kill();
+    let before = numbers(process.lines());
+
+    let next = join(&cluster, "next");
+    wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, &["resuming_next-0"]);
+    // No commit of the dead one can arrive any more, and the next one has not made any yet.
+    let committed = stored(&shell);
+    let from = |partition: i32| committed.get(&partition).copied().unwrap_or(0);
+    let sum: i64 = committed.values().sum();
+    let rest = usize::try_from(i64::from(PARTITIONS) * count - sum).unwrap();
+    wait_until(LIMIT, "the rest", || next.count() >= rest);
+    let expected: Numbers = (0..PARTITIONS)
+        .filter(|partition| from(*partition) < count)
+        .map(|partition| (partition, (from(partition)..count).collect()))
+        .collect();
+    assert_eq!(numbers(next.leave()), expected);
+    for partition in 0..PARTITIONS {
+        let seen = before.get(&partition).cloned().unwrap_or_default();
+        let end = i64::try_from(seen.len()).unwrap();
+        assert_eq!(seen, (0..end).collect::<Vec<_>>());
+        assert!(end >= from(partition), "{committed:?}, seen {end}");
+    }
+    sum
+}
+
+/// No test: the member of the tests above, in a process that can be killed.
+#[test]
+fn member_that_commits_by_hand() {
+    let Ok(zookeeper) = env::var(MEMBER_OF) else {
+        return;
+    };
+    let config = ConsumerConfig::builder()
+        .zookeeper_connect(zookeeper)
+        .zookeeper_session_timeout(Duration::from_secs(4))
+        .group_id(GROUP)
+        .consumer_id("killed")
+        .auto_offset_reset(AutoOffsetReset::Smallest);
+    let connector = ConsumerConnector::connect(rarely_committing(config).build().unwrap()).unwrap();
+    let mut streams = connector.create_message_streams([(TOPIC, 1)]).unwrap();
+    let mut stream = streams.remove(TOPIC).unwrap().remove(0);
+    for count in 1.. {
+        let message = stream.next().unwrap().unwrap();
+        println!("{}", String::from_utf8_lossy(message.value().unwrap()));
+        if count % BETWEEN_COMMITS == 0 {
+            stream.mark_consumed();
+            connector.commit_offsets().unwrap();
+        }
+    }
+}
+
+fn join(cluster: &RealCluster, name: &str) -> InProcess {
+    let config = config(cluster, GROUP).consumer_id(name);
+    InProcess::join(rarely_committing(config).build().unwrap(), TOPIC, 1)
+}
