@@ -1,5 +1,6 @@
 //! The servers that tests of the layers above ZooKeeper run against.
 
+#[cfg(feature = "real-brokers")]
 use crate::support;
 
 /// A server that grants session timeouts from 1 to 60 s, in steps of half a second.
@@ -26,48 +27,73 @@ pub(crate) trait TestZooKeeper: Send + Sync {
     fn resume(&mut self);
 }
 
-/// Runs each scenario, a function of the surrounding module that takes what `$prepare` makes of a
-/// server, against all servers that there are.
+/// Which server to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerKind {
+    #[cfg(feature = "embedded")]
+    Embedded,
+    #[cfg(feature = "real-brokers")]
+    Real(support::ZooKeeperVersion),
+}
+
+impl ServerKind {
+    pub(crate) fn start(self) -> Box<dyn TestZooKeeper> {
+        match self {
+            #[cfg(feature = "embedded")]
+            Self::Embedded => Box::new(start_embedded()),
+            #[cfg(feature = "real-brokers")]
+            Self::Real(version) => Box::new(support::ZooKeeper::start_version(version)),
+        }
+    }
+}
+
+#[cfg(feature = "embedded")]
+fn start_embedded() -> crate::embedded::EmbeddedZooKeeper {
+    use std::time::Duration;
+
+    let options = crate::embedded::EmbeddedZooKeeperOptions {
+        tick: Duration::from_millis(500),
+        min_session_timeout: Some(Duration::from_secs(1)),
+        max_session_timeout: Some(Duration::from_secs(60)),
+        ..Default::default()
+    };
+    crate::embedded::EmbeddedZooKeeper::start(options).unwrap()
+}
+
+/// Runs scenarios, functions of the surrounding module that take what `$prepare` makes of a
+/// [`ServerKind`], against all servers that there are.
 macro_rules! scenarios {
     ($prepare:expr; $($name:ident),* $(,)?) => {
-        #[cfg(feature = "embedded")]
-        mod on_embedded {
-            $(#[test] fn $name() { super::$name($prepare(crate::test_zookeeper::embedded())); })*
-        }
-        #[cfg(feature = "real-brokers")]
-        mod on_3_4_6 {
-            $(#[test] fn $name() { super::$name($prepare(crate::test_zookeeper::v3_4_6())); })*
-        }
+        crate::test_zookeeper::scenarios_of_3_4! { $prepare; $($name),* }
         #[cfg(feature = "real-brokers")]
         mod on_3_8 {
-            $(#[test] fn $name() { super::$name($prepare(crate::test_zookeeper::v3_8())); })*
+            use crate::support::ZooKeeperVersion;
+            use crate::test_zookeeper::ServerKind;
+            const KIND: ServerKind = ServerKind::Real(ZooKeeperVersion::Debian);
+            $(#[test] fn $name() { super::$name($prepare(KIND)); })*
         }
     };
 }
 pub(crate) use scenarios;
 
-#[cfg(feature = "embedded")]
-pub(crate) fn embedded() -> Box<dyn TestZooKeeper> {
-    let options = crate::embedded::EmbeddedZooKeeperOptions {
-        tick: std::time::Duration::from_millis(500),
-        min_session_timeout: Some(std::time::Duration::from_secs(1)),
-        max_session_timeout: Some(std::time::Duration::from_secs(60)),
-        ..Default::default()
+/// As [`scenarios`], without the servers that know more than ZooKeeper 3.4.
+macro_rules! scenarios_of_3_4 {
+    ($prepare:expr; $($name:ident),* $(,)?) => {
+        #[cfg(feature = "embedded")]
+        mod on_embedded {
+            use crate::test_zookeeper::ServerKind;
+            $(#[test] fn $name() { super::$name($prepare(ServerKind::Embedded)); })*
+        }
+        #[cfg(feature = "real-brokers")]
+        mod on_3_4_6 {
+            use crate::support::ZooKeeperVersion;
+            use crate::test_zookeeper::ServerKind;
+            const KIND: ServerKind = ServerKind::Real(ZooKeeperVersion::V3_4_6);
+            $(#[test] fn $name() { super::$name($prepare(KIND)); })*
+        }
     };
-    Box::new(crate::embedded::EmbeddedZooKeeper::start(options).unwrap())
 }
-
-#[cfg(feature = "real-brokers")]
-pub(crate) fn v3_4_6() -> Box<dyn TestZooKeeper> {
-    let version = support::ZooKeeperVersion::V3_4_6;
-    Box::new(support::ZooKeeper::start_version(version))
-}
-
-#[cfg(feature = "real-brokers")]
-pub(crate) fn v3_8() -> Box<dyn TestZooKeeper> {
-    let version = support::ZooKeeperVersion::Debian;
-    Box::new(support::ZooKeeper::start_version(version))
-}
+pub(crate) use scenarios_of_3_4;
 
 #[cfg(feature = "embedded")]
 impl TestZooKeeper for crate::embedded::EmbeddedZooKeeper {

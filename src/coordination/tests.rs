@@ -1,4 +1,4 @@
-//! The registries against a real ZooKeeper server.
+//! The registries against the embedded ZooKeeper server and against real ones.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -18,8 +18,10 @@ use crate::coordination::group_registry::GroupRegistry;
 use crate::coordination::group_registry::Owner;
 use crate::coordination::topic_registry::TopicRegistry;
 use crate::error::Error;
-use crate::support::ZooKeeper;
 use crate::support::ZooKeeperShell;
+use crate::test_zookeeper::ServerKind;
+use crate::test_zookeeper::TestZooKeeper;
+use crate::test_zookeeper::scenarios;
 use crate::thread::Stopper;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
@@ -27,23 +29,44 @@ use crate::zk::ZkEvent;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
+scenarios! {
+    std::convert::identity;
+    a_member_is_registered_until_its_session_ends,
+    a_member_can_be_unregistered_by_its_own_session_only,
+    a_registration_outwaits_the_session_of_a_crash,
+    a_member_id_of_a_live_session_is_taken,
+    a_stop_ends_the_wait_for_a_member_id,
+    members_are_in_order_and_a_bad_registration_stops_nobody,
+    an_event_tells_that_a_member_came,
+    a_free_partition_is_claimed_and_a_second_claim_finds_it_ours,
+    a_partition_of_another_thread_of_ours_is_claimed,
+    a_partition_of_another_session_is_in_conflict_even_with_equal_text,
+    a_release_deletes_only_what_is_ours,
+    a_stored_offset_is_a_bare_number,
+    a_thousand_partitions_are_claimed_stored_read_and_released,
+    a_group_can_be_deleted_whole,
+    live_brokers_are_listed_whether_they_can_be_used_or_not,
+    partitions_of_topics_are_read_and_changes_told,
+    a_missing_chroot_is_an_error_and_is_not_created,
+}
+
 /// A chroot of its own on a server that the tests share, a client, and somebody else.
 struct Fixture {
     zk: Arc<ZkClient>,
     events: Receiver<ZkEvent>,
     other: ZooKeeperShell,
     connect: String,
-    server: Arc<ZooKeeper>,
+    server: Shared,
 }
 
 impl Fixture {
-    fn new() -> Self {
-        Self::with_session(Duration::from_secs(10))
+    fn new(kind: ServerKind) -> Self {
+        Self::with_session(kind, Duration::from_secs(10))
     }
 
-    fn with_session(session_timeout: Duration) -> Self {
+    fn with_session(kind: ServerKind, session_timeout: Duration) -> Self {
         static CHROOTS: AtomicUsize = AtomicUsize::new(0);
-        let server = shared_server();
+        let server = shared_server(kind);
         let chroot = format!("/test-{}", CHROOTS.fetch_add(1, Ordering::Relaxed));
         let root = ZooKeeperShell::connect(&server.connect_string());
         root.put(&chroot, "").unwrap();
@@ -78,14 +101,20 @@ impl Fixture {
     }
 }
 
-fn shared_server() -> Arc<ZooKeeper> {
-    static SERVER: Mutex<Weak<ZooKeeper>> = Mutex::new(Weak::new());
-    let mut shared = SERVER.lock();
-    shared.upgrade().unwrap_or_else(|| {
-        let server = Arc::new(ZooKeeper::start());
-        *shared = Arc::downgrade(&server);
-        server
-    })
+type Shared = Arc<Box<dyn TestZooKeeper>>;
+
+fn shared_server(kind: ServerKind) -> Shared {
+    type Running = (ServerKind, Weak<Box<dyn TestZooKeeper>>);
+    static SERVERS: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+    let mut servers = SERVERS.lock();
+    servers.retain(|(_, server)| server.strong_count() > 0);
+    let running = servers.iter().find(|(running, _)| *running == kind);
+    if let Some(server) = running.and_then(|(_, server)| server.upgrade()) {
+        return server;
+    }
+    let server = Arc::new(kind.start());
+    servers.push((kind, Arc::downgrade(&server)));
+    server
 }
 
 fn partition(number: i32) -> TopicPartition {
@@ -96,9 +125,8 @@ fn claim_of(number: i32, thread: usize) -> (TopicPartition, ConsumerThreadId) {
     (partition(number), ConsumerThreadId::new("g_m", thread))
 }
 
-#[test]
-fn a_member_is_registered_until_its_session_ends() {
-    let fixture = Fixture::new();
+fn a_member_is_registered_until_its_session_ends(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let stopper = Stopper::new();
     let stop = stopper.signal();
@@ -121,9 +149,8 @@ fn a_member_is_registered_until_its_session_ends() {
     assert!(!fixture.other.exists(path));
 }
 
-#[test]
-fn a_member_can_be_unregistered_by_its_own_session_only() {
-    let fixture = Fixture::new();
+fn a_member_can_be_unregistered_by_its_own_session_only(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let stopper = Stopper::new();
     let stop = stopper.signal();
@@ -139,9 +166,8 @@ fn a_member_can_be_unregistered_by_its_own_session_only() {
 
 /// Kafka 0.8.2.2 takes what its own dead session left for its registration if the text is equal,
 /// and then is no member once the session expires (D16); else it waits for ever (D15).
-#[test]
-fn a_registration_outwaits_the_session_of_a_crash() {
-    let fixture = Fixture::new();
+fn a_registration_outwaits_the_session_of_a_crash(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     fixture.other.put("/consumers/g/ids", "").unwrap();
     let crashed = ZooKeeperShell::try_connect(&fixture.connect, Duration::from_secs(1)).unwrap();
@@ -155,9 +181,8 @@ fn a_registration_outwaits_the_session_of_a_crash() {
     assert!(group.registration_is_mine("g_m").unwrap());
 }
 
-#[test]
-fn a_member_id_of_a_live_session_is_taken() {
-    let fixture = Fixture::with_session(Duration::from_secs(1));
+fn a_member_id_of_a_live_session_is_taken(kind: ServerKind) {
+    let fixture = Fixture::with_session(kind, Duration::from_secs(1));
     fixture.other.put("/consumers/g/ids", "").unwrap();
     fixture
         .other
@@ -173,9 +198,8 @@ fn a_member_id_of_a_live_session_is_taken() {
     assert_eq!(session, fixture.other.session_id());
 }
 
-#[test]
-fn a_stop_ends_the_wait_for_a_member_id() {
-    let fixture = Fixture::with_session(Duration::from_secs(60));
+fn a_stop_ends_the_wait_for_a_member_id(kind: ServerKind) {
+    let fixture = Fixture::with_session(kind, Duration::from_secs(60));
     fixture.other.put("/consumers/g/ids", "").unwrap();
     fixture
         .other
@@ -191,9 +215,8 @@ fn a_stop_ends_the_wait_for_a_member_id() {
     });
 }
 
-#[test]
-fn members_are_in_order_and_a_bad_registration_stops_nobody() {
-    let fixture = Fixture::new();
+fn members_are_in_order_and_a_bad_registration_stops_nobody(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let topics = ["a", "t", "t2"].map(String::from);
     assert_eq!(group.members(&topics, true).unwrap(), []);
@@ -236,9 +259,8 @@ fn members_are_in_order_and_a_bad_registration_stops_nobody() {
     }
 }
 
-#[test]
-fn an_event_tells_that_a_member_came() {
-    let fixture = Fixture::new();
+fn an_event_tells_that_a_member_came(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let stopper = Stopper::new();
     group.register("g_m", "x", &stopper.signal()).unwrap();
@@ -251,9 +273,8 @@ fn an_event_tells_that_a_member_came() {
     assert_eq!(group.watch_members().unwrap(), ["g_m", "g_n"]);
 }
 
-#[test]
-fn a_free_partition_is_claimed_and_a_second_claim_finds_it_ours() {
-    let fixture = Fixture::new();
+fn a_free_partition_is_claimed_and_a_second_claim_finds_it_ours(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let claims = [claim_of(0, 0), claim_of(1, 10)];
     let results = group.claim(&claims);
@@ -277,9 +298,8 @@ fn a_free_partition_is_claimed_and_a_second_claim_finds_it_ours() {
 
 /// An owner node that an earlier attempt left behind keeps a partition from the whole group, its
 /// own member included, when the next assignment wants it for another thread (D18).
-#[test]
-fn a_partition_of_another_thread_of_ours_is_claimed() {
-    let fixture = Fixture::new();
+fn a_partition_of_another_thread_of_ours_is_claimed(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     group.claim(&[claim_of(0, 0)]);
     let results = group.claim(&[claim_of(0, 1), claim_of(1, 1)]);
@@ -290,9 +310,8 @@ fn a_partition_of_another_thread_of_ours_is_claimed() {
     );
 }
 
-#[test]
-fn a_partition_of_another_session_is_in_conflict_even_with_equal_text() {
-    let fixture = Fixture::new();
+fn a_partition_of_another_session_is_in_conflict_even_with_equal_text(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     fixture.other.put("/consumers/g/owners/t", "").unwrap();
     fixture
@@ -325,9 +344,8 @@ fn a_partition_of_another_session_is_in_conflict_even_with_equal_text() {
 }
 
 /// Kafka deletes owner nodes by their path alone, also when they are somebody else's by now (D17).
-#[test]
-fn a_release_deletes_only_what_is_ours() {
-    let fixture = Fixture::new();
+fn a_release_deletes_only_what_is_ours(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     fixture.other.put("/consumers/g/owners/t", "").unwrap();
     fixture
@@ -351,9 +369,8 @@ fn a_release_deletes_only_what_is_ours() {
     assert_eq!(left, ["0", "2"]);
 }
 
-#[test]
-fn a_stored_offset_is_a_bare_number() {
-    let fixture = Fixture::new();
+fn a_stored_offset_is_a_bare_number(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let stored = group.store_offsets(&[(partition(0), 42), (partition(10), i64::MAX)]);
     assert!(stored.iter().all(Result::is_ok), "{stored:?}");
@@ -386,9 +403,8 @@ fn a_stored_offset_is_a_bare_number() {
     assert_eq!(read[4..], [Ok(None), Ok(Some(i64::MAX))]);
 }
 
-#[test]
-fn a_thousand_partitions_are_claimed_stored_read_and_released() {
-    let fixture = Fixture::new();
+fn a_thousand_partitions_are_claimed_stored_read_and_released(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let claims: Vec<_> = (0..1000).map(|n| claim_of(n, 0)).collect();
     let partitions: Vec<_> = (0..1000).map(partition).collect();
@@ -413,9 +429,8 @@ fn a_thousand_partitions_are_claimed_stored_read_and_released() {
     assert!(group.owners(&[String::from("t")]).unwrap().is_empty());
 }
 
-#[test]
-fn a_group_can_be_deleted_whole() {
-    let fixture = Fixture::new();
+fn a_group_can_be_deleted_whole(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let group = fixture.group();
     let stopper = Stopper::new();
     group.register("g_m", "x", &stopper.signal()).unwrap();
@@ -429,9 +444,8 @@ fn a_group_can_be_deleted_whole() {
     group.delete_group().unwrap();
 }
 
-#[test]
-fn live_brokers_are_listed_whether_they_can_be_used_or_not() {
-    let fixture = Fixture::new();
+fn live_brokers_are_listed_whether_they_can_be_used_or_not(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let registry = BrokerRegistry::new(Arc::clone(&fixture.zk));
     assert!(registry.is_empty().unwrap());
     assert!(registry.brokers().unwrap().is_empty());
@@ -460,9 +474,8 @@ fn live_brokers_are_listed_whether_they_can_be_used_or_not() {
     assert_eq!(brokers.skipped[0].0, 3);
 }
 
-#[test]
-fn partitions_of_topics_are_read_and_changes_told() {
-    let fixture = Fixture::new();
+fn partitions_of_topics_are_read_and_changes_told(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let registry = TopicRegistry::new(Arc::clone(&fixture.zk));
     let topics = ["a", "b", "c"].map(String::from);
     fixture
@@ -489,9 +502,8 @@ fn partitions_of_topics_are_read_and_changes_told() {
 }
 
 /// Kafka 0.8.2.2 creates a chroot that is missing and sees an empty cluster there (KAFKA-2088).
-#[test]
-fn a_missing_chroot_is_an_error_and_is_not_created() {
-    let fixture = Fixture::new();
+fn a_missing_chroot_is_an_error_and_is_not_created(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
     let config = ZkConfig {
         connect: format!("{}/ghost", fixture.connect),
         session_timeout: Duration::from_secs(10),

@@ -19,6 +19,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
         "consumer",
         &["protocol", "net", "fetch", "zk", "coordination"],
     ),
+    ("embedded", &["protocol"]),
 ];
 
 /// Longest file, tests not counted.

@@ -34,7 +34,8 @@ fn state(server: &Server) -> String {
         sum(|connection| connection.sent),
         connections.len(),
         database.zxid(),
-        database.tree.len(),
+        // As in ZooKeeper: the root counts twice, for it has two names.
+        database.tree.len() + 1,
     )
 }
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 pub struct EmbeddedZooKeeperOptions {
     /// `clientPort`, on the loopback interface; 0, the default, is any free port.
     pub port: u16,
-    /// `tickTime`, 2 s by default: expired sessions are noticed once per tick.
+    /// `tickTime`, 2 s by default: a session may live for one tick longer than its timeout.
     pub tick: Duration,
     /// `minSessionTimeout`; `None`, the default, is two ticks.
     pub min_session_timeout: Option<Duration>,

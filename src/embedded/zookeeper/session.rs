@@ -49,8 +49,7 @@ impl SessionTable {
     pub(super) fn new() -> Self {
         Self {
             sessions: HashMap::new(),
-            // As in ZooKeeper 3.4.6, for server 0: the top byte is the server's.
-            next_id: i64::try_from((milliseconds() << 24) >> 8).unwrap_or(1),
+            next_id: first_id(),
         }
     }
 
@@ -121,6 +120,12 @@ impl Session {
         self.timeout = Some(timeout);
         self.deadline = deadline(self.timeout);
     }
+}
+
+/// As in ZooKeeper 3.4.6: the number of the server, 1 for one that stands alone, and the time.
+fn first_id() -> i64 {
+    let id = (1 << 56) | ((milliseconds() << 24) >> 8);
+    id.cast_signed()
 }
 
 /// The password of a session. As in ZooKeeper, nothing but the id goes into it: the first bytes of

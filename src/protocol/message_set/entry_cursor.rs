@@ -103,6 +103,12 @@ impl EntryCursor {
         self.position
     }
 
+    /// Position of the next entry in the buffer.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
     /// The next entry; `None` at the end of the set.
     ///
     /// The cursor has moved on after an error too, and the next call gives the next entry, or `None` where the error

@@ -26,7 +26,7 @@ use crate::zk::tests::connect;
 use crate::zk::tests::connect_to;
 
 scenarios! {
-    std::convert::identity;
+    crate::test_zookeeper::ServerKind::start;
     every_call_does_what_it_says,
     every_failure_has_its_name,
     parents_are_created_but_the_chroot_is_not,

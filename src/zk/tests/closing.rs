@@ -19,7 +19,7 @@ use crate::zk::tests::connect_to;
 use crate::zk::tests::proxy::Proxy;
 
 scenarios! {
-    std::convert::identity;
+    crate::test_zookeeper::ServerKind::start;
     closing_deletes_ephemerals_at_once,
     closing_works_after_cancel_and_twice,
     closing_while_disconnected_still_closes_the_session,

@@ -25,7 +25,7 @@ use crate::zk::tests::connect_to;
 use crate::zk::tests::proxy::Proxy;
 
 scenarios! {
-    std::convert::identity;
+    crate::test_zookeeper::ServerKind::start;
     a_session_outlives_a_restart_of_its_server,
     a_session_outlives_an_outage_almost_as_long_as_its_lease,
     a_session_that_was_away_too_long_is_followed_by_a_new_one,

@@ -26,7 +26,7 @@ use crate::zk::tests::proxy::Proxy;
 use crate::zk::tests::settle;
 
 scenarios! {
-    std::convert::identity;
+    crate::test_zookeeper::ServerKind::start;
     a_watch_fires_once,
     a_watch_on_a_missing_node_tells_of_its_creation,
     a_watch_tells_of_the_deletion_of_its_node,
