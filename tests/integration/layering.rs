@@ -19,7 +19,6 @@ const LAYERS: [(&str, &[&str]); 7] = [
         "consumer",
         &["protocol", "net", "fetch", "zk", "coordination"],
     ),
-    ("embedded", &["protocol"]),
 ];
 
 /// Longest file, tests not counted.
