@@ -30,6 +30,8 @@ pub(crate) struct BrokerSettings {
     pub(crate) offsets_topic_partitions: i32,
     pub(crate) offsets_topic_replicas: usize,
     pub(crate) offset_metadata_max_bytes: usize,
+    /// How long a new coordinator takes to read its log.
+    pub(crate) offsets_load_time: Duration,
 }
 
 impl Default for BrokerSettings {
@@ -46,6 +48,7 @@ impl Default for BrokerSettings {
             offsets_topic_partitions: 50,
             offsets_topic_replicas: 3,
             offset_metadata_max_bytes: 4096,
+            offsets_load_time: Duration::ZERO,
         }
     }
 }

@@ -111,6 +111,23 @@ impl ClusterBuilder {
         self
     }
 
+    /// `offsets.topic.num.partitions` and `offsets.topic.replication.factor` of the topic that keeps committed offsets.
+    /// Default 50 and 3, or as many as there are brokers.
+    #[must_use]
+    pub fn offsets_topic(mut self, partitions: i32, replicas: usize) -> Self {
+        self.settings.offsets_topic_partitions = partitions;
+        self.settings.offsets_topic_replicas = replicas;
+        self
+    }
+
+    /// How long a new coordinator is busy with reading its log, and answers "load in progress". By default it is ready
+    /// at once.
+    #[must_use]
+    pub fn offsets_load_time(mut self, time: Duration) -> Self {
+        self.settings.offsets_load_time = time;
+        self
+    }
+
     /// How ZooKeeper is set up.
     #[must_use]
     pub fn zookeeper(mut self, options: EmbeddedZooKeeperOptions) -> Self {

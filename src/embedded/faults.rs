@@ -21,6 +21,12 @@ pub enum Api {
     ListOffsets,
     /// Asks for brokers and leaders.
     Metadata,
+    /// Stores offsets of a group.
+    OffsetCommit,
+    /// Reads offsets of a group.
+    OffsetFetch,
+    /// Asks for the coordinator of a group.
+    FindCoordinator,
 }
 
 /// What goes wrong with one answer.

@@ -149,6 +149,54 @@ fn a_shutdown_does_not_wait_for_a_silent_broker() {
 }
 
 #[test]
+fn a_first_position_that_is_refused_is_looked_up_again() {
+    // D71: the original gave the rebalance up when the first position could not be had.
+    let cluster = quick_cluster().topic("orders", 4, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 4, 0..10);
+    let faults = [
+        AnswerFault::Error(ErrorCode::UnknownServerError),
+        AnswerFault::Error(ErrorCode::UnknownTopicOrPartition),
+        AnswerFault::Error(ErrorCode::NotLeaderOrFollower),
+        AnswerFault::HalfFrame,
+        AnswerFault::WrongCorrelationId,
+        AnswerFault::LyingLength(-7),
+        AnswerFault::NoAnswer,
+    ];
+    for fault in faults {
+        cluster.spoil_answer(0, Api::ListOffsets, fault).unwrap();
+    }
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 2));
+    reading.until_numbers(4, 10);
+    assert_eq!(cluster.answers_to_spoil(0).unwrap(), 0);
+    reading.assert_once_in_order(4, 10);
+}
+
+#[test]
+fn leaders_that_nobody_tells_are_asked_for_again() {
+    // D27, D29: metadata that failed or could not be decoded stalled everything.
+    let cluster = quick_cluster().topic("orders", 4, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 4, 0..10);
+    let faults = [
+        AnswerFault::Error(ErrorCode::UnknownServerError),
+        AnswerFault::Error(ErrorCode::LeaderNotAvailable),
+        AnswerFault::Error(ErrorCode::InvalidTopic),
+        AnswerFault::HalfFrame,
+        AnswerFault::WrongCorrelationId,
+        AnswerFault::LyingLength(7),
+        AnswerFault::NoAnswer,
+    ];
+    for fault in faults {
+        cluster.spoil_answer(0, Api::Metadata, fault).unwrap();
+    }
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 2));
+    reading.until_numbers(4, 10);
+    assert_eq!(cluster.answers_to_spoil(0).unwrap(), 0);
+    reading.assert_once_in_order(4, 10);
+}
+
+#[test]
 fn a_leader_that_is_killed_and_comes_back_loses_nothing() {
     // D3, D4, D10: the original lost partitions, or itself, when a broker died.
     let cluster = quick_cluster()

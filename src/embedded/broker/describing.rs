@@ -57,7 +57,7 @@ impl RequestHandler {
     }
 
     /// `true` when the topic was created.
-    fn create_when_missing(&self, topic: &str) -> Result<bool, ErrorCode> {
+    pub(super) fn create_when_missing(&self, topic: &str) -> Result<bool, ErrorCode> {
         let (is_known, settings) = self.shared().read(|state| {
             let settings = &state.settings;
             let shape = match topic {

@@ -26,6 +26,9 @@ mod cluster_state;
 mod controller;
 mod registry;
 
+mod offset_record;
+
+mod coordinating;
 mod describing;
 mod fetching;
 mod producing;

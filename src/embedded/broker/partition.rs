@@ -1,6 +1,7 @@
 //! One partition with the logs of all its replicas.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use crate::embedded::broker::offset_assignment::assign_offsets;
@@ -18,6 +19,9 @@ pub(super) struct Partition {
     replicas: Vec<i32>,
     leader: Option<i32>,
     leader_epoch: i32,
+    /// Counts the leaders, and since when there is the present one.
+    term: u64,
+    led_since: Instant,
     isr: Vec<i32>,
     /// By broker, also of those that are down.
     logs: BTreeMap<i32, PartitionLog>,
@@ -48,6 +52,8 @@ impl Partition {
             replicas,
             leader: isr.first().copied(),
             leader_epoch: 0,
+            term: 1,
+            led_since: Instant::now(),
             isr,
             high_watermark: 0,
         }
@@ -63,6 +69,11 @@ impl Partition {
 
     pub(super) fn leader_epoch(&self) -> i32 {
         self.leader_epoch
+    }
+
+    /// Which leader this is, counted from the first, and since when it leads.
+    pub(super) fn term(&self) -> (u64, Instant) {
+        (self.term, self.led_since)
     }
 
     pub(super) fn isr(&self) -> &[i32] {
@@ -230,6 +241,8 @@ impl Partition {
 
     fn lead(&mut self, broker: i32) {
         self.leader = Some(broker);
+        self.term = self.term.saturating_add(1);
+        self.led_since = Instant::now();
         if let Some(log) = self.logs.get(&broker) {
             let within = self.high_watermark.min(log.log_end());
             self.high_watermark = within.max(log.log_start());

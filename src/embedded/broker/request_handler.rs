@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use crate::embedded::broker::cluster_state::SharedState;
 use crate::embedded::broker::controller::Controller;
+use crate::embedded::broker::coordinating::OffsetCache;
 use crate::embedded::broker_settings::BrokerVersion;
 use crate::embedded::faults::AnswerFault;
 use crate::embedded::faults::Api;
 use crate::embedded::faults::BrokerFaults;
 use crate::error::ErrorCode;
 use crate::protocol::FetchRequest;
+use crate::protocol::FindCoordinatorRequest;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::MetadataRequest;
+use crate::protocol::OffsetCommitRequest;
+use crate::protocol::OffsetFetchRequest;
 use crate::protocol::ProduceRequest;
 use crate::protocol::Reader;
 use crate::protocol::Request;
@@ -28,6 +32,8 @@ pub(super) struct RequestHandler {
     shared: Arc<SharedState>,
     controller: Arc<Controller>,
     faults: Arc<BrokerFaults>,
+    /// The offsets of the groups that this broker coordinates.
+    offsets: OffsetCache,
 }
 
 /// What goes out after a request.
@@ -56,6 +62,7 @@ impl RequestHandler {
             shared,
             controller,
             faults,
+            offsets: OffsetCache::default(),
         }
     }
 
@@ -69,6 +76,14 @@ impl RequestHandler {
 
     pub(super) fn controller(&self) -> &Controller {
         &self.controller
+    }
+
+    pub(super) fn version(&self) -> BrokerVersion {
+        self.version
+    }
+
+    pub(super) fn offsets(&self) -> &OffsetCache {
+        &self.offsets
     }
 
     pub(super) fn faults(&self) -> &BrokerFaults {
@@ -104,6 +119,9 @@ impl RequestHandler {
                 |request| self.metadata(request),
                 Self::refuse_metadata,
             ),
+            OffsetCommitRequest::KEY | OffsetFetchRequest::KEY | FindCoordinatorRequest::KEY => {
+                self.handle_group(&header, frame, stop)
+            }
             unknown => self.refused(&format!("unknown api key {unknown}")),
         }
     }
@@ -136,6 +154,45 @@ impl RequestHandler {
         }
     }
 
+    /// What a group asks of its coordinator.
+    fn handle_group<R: Read>(
+        &self,
+        header: &RequestHeader,
+        frame: &mut Reader<R>,
+        stop: &StopSignal,
+    ) -> Reply {
+        let is_in_zookeeper = header.api_version == 0;
+        match header.api_key {
+            OffsetCommitRequest::KEY => self.answer(
+                Api::OffsetCommit,
+                header,
+                frame,
+                |request| match is_in_zookeeper {
+                    true => self.commit_to_zookeeper(request),
+                    false => self.commit_to_log(request, stop),
+                },
+                Self::refuse_commit,
+            ),
+            OffsetFetchRequest::KEY => self.answer(
+                Api::OffsetFetch,
+                header,
+                frame,
+                |request| match is_in_zookeeper {
+                    true => self.offsets_of_zookeeper(request),
+                    false => self.offsets_of_log(request),
+                },
+                Self::refuse_offsets,
+            ),
+            _ => self.answer(
+                Api::FindCoordinator,
+                header,
+                frame,
+                |request| self.find_coordinator(request),
+                Self::refuse_coordinator,
+            ),
+        }
+    }
+
     /// Reads the body, carries it out and makes the answer, or what a fault makes of it.
     fn answer<R: Read, Q: Request>(
         &self,
@@ -145,7 +202,9 @@ impl RequestHandler {
         carry_out: impl FnOnce(&Q) -> Q::Response,
         refuse: impl FnOnce(&Q, ErrorCode) -> Q::Response,
     ) -> Reply {
-        let version = self.layout(api, header.api_version);
+        let Some(version) = self.layout(api, header.api_version) else {
+            return self.refused(&format!("{} v{}", Q::API, header.api_version));
+        };
         let decoded = Q::decode(version, frame).and_then(|request| {
             frame.skip_rest()?;
             Ok(request)
@@ -174,15 +233,20 @@ impl RequestHandler {
         }
     }
 
-    /// The layout in which a request is read and answered.
+    /// The layout in which a request is read and answered; `None` for a version that is refused.
     ///
-    /// As in Kafka 0.8.2.2: a version that is too high is taken for the highest known one.
-    fn layout(&self, api: Api, version: i16) -> i16 {
-        let highest = match (self.version, api) {
-            (BrokerVersion::V0_9_0, Api::Fetch | Api::Produce) => 1,
-            _ => 0,
+    /// As in Kafka 0.8.2.2: most versions that are too high are taken for the highest known one.
+    fn layout(&self, api: Api, version: i16) -> Option<i16> {
+        let (highest, is_strict) = match (self.version, api) {
+            (BrokerVersion::V0_9_0, Api::Fetch | Api::Produce) => (1, false),
+            (BrokerVersion::V0_8_2, Api::OffsetCommit) => (1, true),
+            (BrokerVersion::V0_9_0, Api::OffsetCommit) => (2, true),
+            (BrokerVersion::V0_9_0, Api::FindCoordinator) => (0, true),
+            (_, Api::OffsetFetch) => (1, false),
+            _ => (0, false),
         };
-        version.min(highest)
+        let is_known = version >= 0 && (version <= highest || !is_strict);
+        is_known.then_some(version.min(highest))
     }
 
     /// What becomes of a request that cannot be read.

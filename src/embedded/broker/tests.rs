@@ -13,10 +13,13 @@ use crate::embedded::BrokerVersion;
 use crate::embedded::ClusterBuilder;
 use crate::embedded::EmbeddedCluster;
 use crate::protocol::FetchResponse;
+use crate::protocol::FindCoordinatorResponse;
 use crate::protocol::ListOffsetsResponse;
 use crate::protocol::MessageSet;
 use crate::protocol::MessageSetBuilder;
 use crate::protocol::MetadataResponse;
+use crate::protocol::OffsetCommitResponse;
+use crate::protocol::OffsetFetchResponse;
 use crate::protocol::ProduceResponse;
 use crate::protocol::Reader;
 use crate::protocol::RequiredAcks;
@@ -118,6 +121,21 @@ fn meaning(api_key: u8, answer: &[u8]) -> Vec<String> {
         2 => {
             let response = ListOffsetsResponse::decode(0, &mut body).unwrap();
             lines(response.partitions)
+        }
+        8 => lines(
+            OffsetCommitResponse::decode(1, &mut body)
+                .unwrap()
+                .partitions,
+        ),
+        9 => lines(
+            OffsetFetchResponse::decode(1, &mut body)
+                .unwrap()
+                .partitions,
+        ),
+        10 => {
+            let response = FindCoordinatorResponse::decode(0, &mut body).unwrap();
+            let id = response.coordinator.map(|broker| broker.id);
+            vec![format!("{:?} {id:?}", response.error)]
         }
         _ => {
             let response = MetadataResponse::decode(0, &mut body).unwrap();
@@ -395,6 +413,144 @@ fn a_broker_hangs_up_on_what_it_does_not_know_or_says_nothing_by_its_version() {
         client.send(name);
         client.replay("k082-metadata-v0-two-topics");
     }
+}
+
+/// As in the recordings: broker 0 keeps the offsets of `g2`, and broker 1 those of `g1`.
+fn with_offsets_topic(builder: ClusterBuilder) -> EmbeddedCluster {
+    let cluster = cluster(builder.offsets_topic(8, 2));
+    let replicas: Vec<Vec<i32>> = (0..8).map(|n| vec![(n + 1) % 2, n % 2]).collect();
+    cluster
+        .create_assigned_topic("__consumer_offsets", &replicas)
+        .unwrap();
+    cluster
+}
+
+#[test]
+fn the_coordinator_is_told_as_recorded() {
+    let fresh = cluster(EmbeddedCluster::builder().offsets_topic(8, 2));
+    Client::of(&fresh, 0).replay("k082-find-coordinator-v0-creating");
+    assert!(
+        fresh
+            .describe()
+            .partition("__consumer_offsets", 7)
+            .is_some()
+    );
+
+    let cluster = with_offsets_topic(EmbeddedCluster::builder());
+    let mut client = Client::of(&cluster, 0);
+    client.replay("k082-find-coordinator-v0-broker0");
+    client.replay("k082-find-coordinator-v0-broker1");
+    client.replay("k082-find-coordinator-v1");
+    cluster.stop(1).unwrap();
+    client.replay("k082-find-coordinator-v0-failover");
+}
+
+#[test]
+fn offsets_are_stored_in_zookeeper_as_recorded() {
+    let cluster = with_offsets_topic(EmbeddedCluster::builder());
+    let session = cluster.zookeeper().local_session();
+    let garbage = "/consumers/g2/offsets/seg/0";
+    let mode = crate::embedded::CreateMode::Persistent;
+    session.create_with_parents(garbage, b"x", mode).unwrap();
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "commit-v0",
+        "fetch-v0",
+        "fetch-v0-none",
+        "fetch-v0-unknown-topic",
+        "commit-v0-unknown-topic",
+        "commit-v0-metadata-too-large",
+        "fetch-v0-garbage",
+    ] {
+        client.replay(&format!("k082-offset-{name}"));
+    }
+    let stored = session.get("/consumers/g2/offsets/multi/1").unwrap().0;
+    assert_eq!(stored, b"2");
+}
+
+#[test]
+fn offsets_are_stored_in_the_log_as_recorded_and_survive_their_coordinator() {
+    let cluster = with_offsets_topic(EmbeddedCluster::builder());
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "commit-v1",
+        "fetch-v1",
+        "fetch-v1-none",
+        "fetch-v1-unknown-topic",
+        "fetch-v1-unknown-partition",
+        "fetch-v1-all",
+    ] {
+        client.replay(&format!("k082-offset-{name}"));
+    }
+    let mut other = Client::of(&cluster, 1);
+    other.replay("k082-offset-fetch-v1-not-coordinator");
+    other.replay("k082-offset-commit-v1-not-coordinator");
+    // Three offsets were stored, each as a message of its own.
+    let end = || {
+        let description = cluster.describe();
+        description
+            .partition("__consumer_offsets", 3)
+            .unwrap()
+            .log_end
+    };
+    assert_eq!(end(), 3);
+    cluster.stop(0).unwrap();
+    other.send("k082-offset-fetch-v1");
+    let answer = other.receive().unwrap();
+    let mut body = Reader::new(&answer[4..]);
+    let answer = OffsetFetchResponse::decode(1, &mut body).unwrap();
+    let offsets: Vec<Option<i64>> = answer.partitions.iter().map(|p| p.offset).collect();
+    assert_eq!(offsets, [Some(6), Some(2), Some(3)]);
+    assert_eq!(answer.partitions[0].metadata.as_deref(), Some("hello"));
+    cluster.restart(0).unwrap();
+    cluster.move_leader("__consumer_offsets", 3, 0).unwrap();
+    let mut client = Client::of(&cluster, 0);
+    for name in [
+        "commit-v1-metadata-too-large",
+        "commit-v1-unknown-topic",
+        "commit-v1-generation",
+        "commit-v1-timestamp",
+    ] {
+        client.replay(&format!("k082-offset-{name}"));
+    }
+    assert_eq!(end(), 7);
+    client.send("k082-offset-commit-v2");
+    assert_eq!(client.receive(), None);
+}
+
+#[test]
+fn a_commit_that_is_not_replicated_is_not_told_to_anybody() {
+    let cluster = with_offsets_topic(EmbeddedCluster::builder());
+    let mut client = Client::of(&cluster, 0);
+    cluster.set_replicating(1, false).unwrap();
+    client.send("k082-offset-commit-v1");
+    let of = TopicPartition::new("__consumer_offsets", 3);
+    wait_until("the commit is in the log", || {
+        let description = cluster.describe();
+        let partition = description.partition(of.topic(), of.partition());
+        partition.unwrap().log_end == 3
+    });
+    let offset_now = || {
+        let mut reader = Client::of(&cluster, 0);
+        reader.send("k082-offset-fetch-v1");
+        let answer = reader.receive().unwrap();
+        let mut body = Reader::new(&answer[4..]);
+        let answer = OffsetFetchResponse::decode(1, &mut body).unwrap();
+        answer.partitions[0].offset
+    };
+    assert_eq!(offset_now(), None);
+    cluster.set_replicating(1, true).unwrap();
+    let answer = client.receive().unwrap();
+    let expected = recorded("k082-offset-commit-v1", "response");
+    assert_eq!(meaning(8, &answer), meaning(8, &expected[4..]));
+    assert_eq!(offset_now(), Some(6));
+}
+
+#[test]
+fn a_coordinator_that_reads_its_log_says_so() {
+    let builder = EmbeddedCluster::builder().offsets_load_time(Duration::from_secs(3600));
+    let cluster = with_offsets_topic(builder);
+    Client::of(&cluster, 0).replay("k082-offset-fetch-v1-loading");
 }
 
 #[test]

@@ -97,14 +97,8 @@ impl EntryCursor {
         }
     }
 
-    #[cfg(test)]
     /// Position of the next entry in the buffer.
-    pub(crate) fn position(&self) -> usize {
-        self.position
-    }
-
-    /// Position of the next entry in the buffer.
-    #[cfg(feature = "embedded")]
+    #[cfg(any(test, feature = "embedded"))]
     pub(crate) fn position(&self) -> usize {
         self.position
     }
