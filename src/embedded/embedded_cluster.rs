@@ -238,6 +238,22 @@ impl EmbeddedCluster {
         self.brokers.set_replicating(broker, is_replicating)
     }
 
+    /// Takes the high watermark of a partition back, as a new leader does that has not heard of its followers yet. It
+    /// rises again with the next message, or when a broker catches up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for an unknown partition.
+    pub fn lower_high_watermark(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), Error> {
+        let of = TopicPartition::new(topic, partition);
+        self.brokers.lower_high_watermark(&of, offset)
+    }
+
     /// Damages the leader's copy of a message by changing a byte; of a compressed message that holds it, the whole.
     ///
     /// # Errors

@@ -118,6 +118,31 @@ fn a_topic_that_comes_later_and_partitions_that_are_added_are_consumed() {
 }
 
 #[test]
+fn a_topic_that_is_deleted_and_made_anew_is_consumed_anew() {
+    // D13: the original kept the partitions of a deleted topic, and had it created again by asking for it.
+    let cluster = quick_cluster()
+        .auto_create_topics(7, 1)
+        .topic("orders", 2, 1)
+        .start()
+        .unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 2));
+    produce_numbers(&cluster, "orders", 2, 0..20);
+    reading.until_numbers(2, 20);
+    cluster.delete_topic("orders").unwrap();
+    wait_until("the partitions are given up", || {
+        connector.owned_partitions().is_empty()
+    });
+    assert!(cluster.describe().partitions.is_empty(), "made by asking");
+    cluster.create_topic("orders", 3, 1).unwrap();
+    produce_numbers(&cluster, "orders", 3, 20..25);
+    reading.until("the new topic is read", |reading| {
+        let counts: Vec<usize> = reading.seen.values().map(Vec::len).collect();
+        counts == [25, 25, 5]
+    });
+}
+
+#[test]
 fn offsets_out_of_range_are_reset_to_the_end_that_was_chosen() {
     let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
     produce_numbers(&cluster, "orders", 1, 0..50);

@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use kafka_zk_consumer::ErrorCode;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::StreamError;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::embedded::AnswerFault;
@@ -304,6 +305,12 @@ fn a_position_above_the_high_watermark_is_kept() {
     cluster
         .produce_set(&of, &set, RequiredAcks::Leader)
         .unwrap();
+    cluster.lower_high_watermark("orders", 0, 5).unwrap();
+    wait_until("the fetch from above the high watermark fails", || {
+        let event = first.events().try_next();
+        assert!(!matches!(event, Some(Event::OffsetReset { .. })));
+        matches!(event, Some(Event::FetchFailed { .. }))
+    });
     cluster.set_replicating(1, true).unwrap();
     reading.until_numbers(1, 15);
     reading.assert_once_in_order(1, 15);

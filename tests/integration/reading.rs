@@ -21,7 +21,7 @@ use kafka_zk_consumer::embedded::EmbeddedZooKeeperOptions;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A cluster whose ZooKeeper grants short sessions.
-pub fn quick_cluster() -> ClusterBuilder {
+pub(crate) fn quick_cluster() -> ClusterBuilder {
     EmbeddedCluster::builder().zookeeper(EmbeddedZooKeeperOptions {
         tick: Duration::from_millis(500),
         ..EmbeddedZooKeeperOptions::default()
@@ -29,7 +29,7 @@ pub fn quick_cluster() -> ClusterBuilder {
 }
 
 /// A consumer that begins at the start of the log and is quick to try again.
-pub fn config(cluster: &EmbeddedCluster, group: &str) -> ConsumerConfigBuilder {
+pub(crate) fn config(cluster: &EmbeddedCluster, group: &str) -> ConsumerConfigBuilder {
     ConsumerConfig::builder()
         .zookeeper_connect(cluster.connect_string())
         .zookeeper_session_timeout(Duration::from_secs(4))
@@ -42,28 +42,32 @@ pub fn config(cluster: &EmbeddedCluster, group: &str) -> ConsumerConfigBuilder {
         .socket_timeout(Duration::from_secs(2))
 }
 
-pub fn connect(builder: ConsumerConfigBuilder) -> ConsumerConnector {
+pub(crate) fn connect(builder: ConsumerConfigBuilder) -> ConsumerConnector {
     ConsumerConnector::connect(builder.build().unwrap()).unwrap()
 }
 
-pub fn streams(connector: &ConsumerConnector, topic: &str, count: usize) -> Vec<MessageStream> {
+pub(crate) fn streams(
+    connector: &ConsumerConnector,
+    topic: &str,
+    count: usize,
+) -> Vec<MessageStream> {
     let mut streams = connector.create_message_streams([(topic, count)]).unwrap();
     streams.remove(topic).unwrap()
 }
 
 /// The next thing of a stream that is not silence.
-pub fn next(stream: &mut MessageStream) -> Result<Message, StreamError> {
+pub(crate) fn next(stream: &mut MessageStream) -> Result<Message, StreamError> {
     match stream.next_timeout(LIMIT).expect("the stream goes on") {
         Err(StreamError::Timeout) => panic!("nothing came"),
         next => next,
     }
 }
 
-pub fn value(message: &Message) -> String {
+pub(crate) fn value(message: &Message) -> String {
     String::from_utf8(message.value().unwrap().to_vec()).unwrap()
 }
 
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");
@@ -72,7 +76,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Appends `<partition>/<number>` for each number, as often as it takes.
-pub fn produce_numbers(
+pub(crate) fn produce_numbers(
     cluster: &EmbeddedCluster,
     topic: &str,
     partitions: i32,
@@ -88,20 +92,20 @@ pub fn produce_numbers(
     }
 }
 
-pub fn numbered(partition: i32, number: i32) -> String {
+pub(crate) fn numbered(partition: i32, number: i32) -> String {
     format!("{partition}/{number}")
 }
 
 /// Streams that are read in threads of their own until the connector is shut down.
-pub struct Reading {
+pub(crate) struct Reading {
     received: mpsc::Receiver<Result<Message, StreamError>>,
     /// Values by partition, in the order of their delivery.
-    pub seen: BTreeMap<i32, Vec<String>>,
-    pub errors: Vec<StreamError>,
+    pub(crate) seen: BTreeMap<i32, Vec<String>>,
+    pub(crate) errors: Vec<StreamError>,
 }
 
 impl Reading {
-    pub fn start(streams: Vec<MessageStream>) -> Self {
+    pub(crate) fn start(streams: Vec<MessageStream>) -> Self {
         let (sender, received) = mpsc::channel();
         for mut stream in streams {
             let sender = sender.clone();
@@ -122,7 +126,7 @@ impl Reading {
     }
 
     /// Takes what comes until there is enough.
-    pub fn until(&mut self, what: &str, is_enough: impl Fn(&Self) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, is_enough: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + LIMIT;
         while !is_enough(self) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -134,7 +138,7 @@ impl Reading {
     }
 
     /// Takes what comes until each partition has given all numbers below `end`.
-    pub fn until_numbers(&mut self, partitions: i32, end: i32) {
+    pub(crate) fn until_numbers(&mut self, partitions: i32, end: i32) {
         self.until("all messages arrive", |reading| {
             (0..partitions).all(|partition| {
                 let seen = reading.seen.get(&partition);
@@ -145,7 +149,7 @@ impl Reading {
     }
 
     /// Each number came exactly once, and in order.
-    pub fn assert_once_in_order(&self, partitions: i32, end: i32) {
+    pub(crate) fn assert_once_in_order(&self, partitions: i32, end: i32) {
         for partition in 0..partitions {
             let expected: Vec<String> = (0..end).map(|n| numbered(partition, n)).collect();
             let seen = self.seen.get(&partition);
@@ -155,7 +159,7 @@ impl Reading {
     }
 
     /// Each number came at least once, and for the first time in order.
-    pub fn assert_nothing_lost(&self, partitions: i32, end: i32) {
+    pub(crate) fn assert_nothing_lost(&self, partitions: i32, end: i32) {
         for partition in 0..partitions {
             let mut known = BTreeSet::new();
             let seen = &self.seen[&partition];

@@ -250,6 +250,14 @@ impl Brokers {
         self.change(of, |partition| partition.truncate(offset))
     }
 
+    pub(crate) fn lower_high_watermark(
+        &self,
+        of: &TopicPartition,
+        offset: i64,
+    ) -> Result<(), Error> {
+        self.change(of, |partition| partition.lower_high_watermark(offset))
+    }
+
     pub(crate) fn set_log_start(&self, of: &TopicPartition, offset: i64) -> Result<(), Error> {
         self.change(of, |partition| partition.set_log_start(offset))
     }

@@ -39,6 +39,8 @@ struct Outside {
     /// The broker named as controller, and how often that has changed.
     controller: Option<i32>,
     epoch: i32,
+    /// ZooKeeper could not be written the last time.
+    is_behind: bool,
 }
 
 /// A part of what ZooKeeper has to show, in the order of writing.
@@ -61,6 +63,7 @@ impl Controller {
                 expiring: Vec::new(),
                 controller: None,
                 epoch: 0,
+                is_behind: false,
             }),
         }
     }
@@ -303,11 +306,15 @@ impl Controller {
     fn write_out(&self, outside: &mut Outside) {
         while let Some(part) = outside.unwritten.first().cloned() {
             if let Err(error) = self.write_part(outside, &part) {
-                log::warn!("zookeeper will be told later of {part:?}: {error}");
+                if !outside.is_behind {
+                    log::warn!("zookeeper will be told later of {part:?}: {error}");
+                }
+                outside.is_behind = true;
                 return;
             }
             outside.unwritten.remove(&part);
         }
+        outside.is_behind = false;
     }
 
     fn write_part(&self, outside: &mut Outside, part: &Unwritten) -> Result<(), NodeError> {

@@ -220,6 +220,11 @@ impl Partition {
         self.high_watermark = self.high_watermark.min(offset);
     }
 
+    /// Takes the high watermark back to `offset`, until the next replication.
+    pub(super) fn lower_high_watermark(&mut self, offset: i64) {
+        self.high_watermark = self.high_watermark.min(offset);
+    }
+
     /// Makes `offset` the first that may be read, on all replicas.
     pub(super) fn set_log_start(&mut self, offset: i64) {
         let logs = self.logs.values_mut();

@@ -585,6 +585,33 @@ fn zookeeper_shows_what_a_broker_of_0_8_2_writes() {
 }
 
 #[test]
+fn a_broker_whose_session_expires_registers_again() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    let session = cluster.zookeeper().local_session();
+    let owner = || session.exists("/brokers/ids/0").unwrap()?.ephemeral_owner;
+    let expired = owner().unwrap();
+    assert!(cluster.zookeeper().expire_session(expired));
+    let is_back = || owner().is_some_and(|owner| owner != expired);
+    wait_until("the broker has a new session", is_back);
+}
+
+#[test]
+fn old_segments_go_by_size() {
+    let builder = EmbeddedCluster::builder()
+        .log_segment_bytes(400)
+        .log_retention_bytes(500);
+    let cluster = cluster(builder);
+    for _ in 0..12 {
+        cluster.produce("seg", 0, ["x".repeat(100)]).unwrap();
+    }
+    wait_until("the oldest segments go", || {
+        let description = cluster.describe();
+        description.partition("seg", 0).unwrap().log_start == 6
+    });
+    assert_eq!(cluster.describe().partition("seg", 0).unwrap().log_end, 12);
+}
+
+#[test]
 fn a_killed_leader_loses_nothing_that_was_acknowledged() {
     let cluster = EmbeddedCluster::builder()
         .brokers(3)
