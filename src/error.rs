@@ -149,15 +149,6 @@ pub enum Error {
         hosts: String,
     },
 
-    /// A znode holds something that cannot be used.
-    #[error("unusable znode {path}: {reason}")]
-    Znode {
-        /// The node.
-        path: String,
-        /// What is wrong with its content.
-        reason: String,
-    },
-
     /// Another live process has registered the same member id (`consumer.id`).
     #[error("member id already registered: {path} is held by session {session:#x}")]
     MemberIdTaken {
@@ -227,7 +218,6 @@ impl Error {
             | Self::Incomplete { .. }
             | Self::Metadata { .. }
             | Self::ZooKeeper { .. }
-            | Self::Znode { .. }
             | Self::RebalanceFailed { .. }
             | Self::OwnershipConflict { .. }
             | Self::GroupChanged

@@ -1,4 +1,12 @@
 //! Kafka's legacy high-level consumer, the 0.8-style one that coordinates its group through ZooKeeper.
+//!
+//! A [`ConsumerConnector`] joins a group, whose other members may still run on the JVM, and hands out
+//! [`MessageStream`]s: blocking iterators over [`Message`]s, each read by a thread of the application. Everything
+//! else happens in the background, is told by [`ConsumerConnector::events`], and is counted in
+//! [`ConsumerConnector::stats`]. [`ConsumerConfigBuilder`] is the table of all configuration keys.
+//!
+//! Beside it stand clients of single brokers, without group: [`SimpleConsumer`] and [`SyncProducer`], with the
+//! requests and message sets of [`protocol`].
 
 mod cluster;
 mod config;
@@ -18,7 +26,8 @@ mod zk;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
-#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
+#[cfg(test)]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
 mod test_zookeeper;
 
 pub use cluster::Broker;
@@ -32,6 +41,7 @@ pub use config::OnBadMessage;
 pub use consumer::ConnectorState;
 pub use consumer::ConsumerConnector;
 pub use consumer::Message;
+pub use consumer::MessageRef;
 pub use consumer::MessageStream;
 pub use consumer::StreamError;
 pub use consumer::delete_group;

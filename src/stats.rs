@@ -58,6 +58,8 @@ counters! {
     partition_errors,
     /// Rounds of the leader finder.
     leader_lookups,
+    /// Those that no broker answered.
+    leader_lookup_failures,
     /// Times that `auto.offset.reset` chose an offset.
     offset_resets,
     /// Corrupt or too large messages met.
@@ -66,6 +68,14 @@ counters! {
     rebalances,
     /// Attempts to rebalance that failed.
     rebalance_failures,
+    /// Times that the connection to ZooKeeper broke.
+    zookeeper_disconnects,
+    /// Times that the partitions were given up because the ZooKeeper session ended, or may have ended.
+    sessions_lost,
+    /// Times that own nodes were found gone or taken.
+    nodes_lost,
+    /// Znodes of brokers, topics, members and offsets that could not be used.
+    unusable_znodes,
     /// Offsets written to ZooKeeper (`ZooKeeperCommitsPerSec`).
     zookeeper_commits,
     /// Offsets that could not be committed.

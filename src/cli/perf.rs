@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use kafka_zk_consumer::Message;
+use kafka_zk_consumer::MessageRef;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::OnBadMessage;
 use kafka_zk_consumer::StreamError;
@@ -90,14 +90,15 @@ pub(crate) fn perf(arguments: &PerfArguments, ending: &Ending) -> Result<(), Fai
 }
 
 impl Measurement<'_> {
-    /// Of all ways to read, batches cost the least: a quarter of the CPU time less than one by one.
+    /// Of all ways to read, visiting costs the least: half of the CPU time of reading one by one.
     fn read(&self, number: usize, mut stream: MessageStream) {
         let (_, counters) = self.started();
         self.silence.broken();
         let mut progress = Progress::new(number);
         while let Some(most) = self.look(counters, &mut progress) {
-            match stream.next_batch(most, self.silence.slice()) {
-                Some(Ok(batch)) => progress.count(&batch),
+            let count = |message: MessageRef<'_>| progress.count(message);
+            match stream.visit_batch(most, self.silence.slice(), count) {
+                Some(Ok(_)) => {}
                 Some(Err(StreamError::Timeout)) => {
                     if self.silence.is_over_the_limit() {
                         self.ending.end();
@@ -191,10 +192,10 @@ impl Progress {
         }
     }
 
-    fn count(&mut self, batch: &[Message]) {
-        let lengths = batch.iter().filter_map(Message::value).map(<[u8]>::len);
-        self.total.messages += u64::try_from(batch.len()).unwrap_or(0);
-        self.total.bytes += u64::try_from(lengths.sum::<usize>()).unwrap_or(0);
+    fn count(&mut self, message: MessageRef<'_>) {
+        self.total.messages += 1;
+        let length = message.value().map_or(0, <[u8]>::len);
+        self.total.bytes += u64::try_from(length).unwrap_or(0);
     }
 }
 

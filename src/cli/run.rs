@@ -55,11 +55,17 @@ fn start_log(verbose: u8) {
         1 => LevelFilter::Info,
         _ => LevelFilter::Debug,
     };
+    let told_elsewhere = match verbose {
+        0 => "kafka_zk_consumer::events",
+        _ => "kzc::cli::event_warnings",
+    };
     // The dependencies' own words are worth no more than a warning.
     env_logger::Builder::new()
         .filter_level(LevelFilter::Warn)
         .filter_module("kafka_zk_consumer", level)
         .filter_module("kzc", level)
+        // The library logs every event, the tool tells the important ones: never both.
+        .filter_module(told_elsewhere, LevelFilter::Off)
         .parse_default_env()
         .init();
 }

@@ -10,17 +10,25 @@ use crate::config::property_reader::PropertyReader;
 use crate::config::property_reader::invalid;
 use crate::error::Error;
 
+/// What shorter pauses count as. Kafka accepts 0, which gives up after some attempts; what never gives up
+/// would turn without a pause, and ZooKeeper and brokers would turn with it.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Longest name that a request to a broker can say; the client id is the group's by default.
+const LONGEST_NAME: usize = 32_767;
+
 /// Reads and checks every key.
 ///
 /// The order is Kafka's: ZooKeeper, group, the rest as in the table of setters, and last the texts
 /// that are restricted to some characters or words.
 pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
     let zookeeper_connect = from.required("zookeeper.connect")?;
-    let session_timeout = from.millis("zookeeper.session.timeout.ms", ms(6_000))?;
-    let connection_timeout = from.millis("zookeeper.connection.timeout.ms", session_timeout)?;
+    let session_timeout = from.millis_from("zookeeper.session.timeout.ms", 1, ms(6_000))?;
+    let connection_timeout =
+        from.millis_from("zookeeper.connection.timeout.ms", 1, session_timeout)?;
     let sync_time = from.millis("zookeeper.sync.time.ms", ms(2_000))?;
     let group_id = from.required("group.id")?;
-    let socket_timeout = from.millis("socket.timeout.ms", ms(30_000))?;
+    let socket_timeout = from.millis_from("socket.timeout.ms", 1, ms(30_000))?;
     let receive_buffer = from.int("socket.receive.buffer.bytes", 65_536)?;
     let fetch_message_max_bytes = from.int_from("fetch.message.max.bytes", 1, 1_048_576)?;
     let num_consumer_fetchers = from.int_from("num.consumer.fetchers", 1, 1)?;
@@ -40,11 +48,11 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         auto_commit_interval: auto_commit_interval(&mut from, auto_commit_enable)?,
         queued_max_message_chunks: from.int_from("queued.max.message.chunks", 1, 2)?,
         rebalance_max_retries: from.int_from("rebalance.max.retries", 1, 4)?,
-        rebalance_backoff: from.millis("rebalance.backoff.ms", sync_time)?,
+        rebalance_backoff: pause(&mut from, "rebalance.backoff.ms", sync_time)?,
         fetch_min_bytes: from.int("fetch.min.bytes", 1)?,
         fetch_wait_max: fetch_wait_max(&mut from, socket_timeout)?,
         fetch_max_bytes: from.int_from("fetch.max.bytes", 1, 52_428_800)?,
-        refresh_leader_backoff: from.millis("refresh.leader.backoff.ms", ms(200))?,
+        refresh_leader_backoff: pause(&mut from, "refresh.leader.backoff.ms", ms(200))?,
         consumer_timeout: consumer_timeout(&mut from)?,
         exclude_internal_topics: from.flag("exclude.internal.topics", true)?,
         offsets_channel_backoff: from.millis("offsets.channel.backoff.ms", ms(1_000))?,
@@ -57,12 +65,12 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         on_bad_message: from.choice("on.bad.message", OnBadMessage::Fail)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
         client_id: client_id(&mut from, &group_id)?,
-        group_id: name("group.id", group_id)?,
+        group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
         unrecognised_keys: Vec::new(),
     };
-    refuse_unsupported(&mut from, config.dual_commit_enabled)?;
+    refuse_unsupported(&mut from)?;
     if let Some(warning) = short_rebalance(&config) {
         log::warn!("{warning}");
     }
@@ -74,6 +82,11 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+fn pause(from: &mut PropertyReader, key: &str, default: Duration) -> Result<Duration, Error> {
+    from.millis(key, default)
+        .map(|pause| pause.max(SHORTEST_PAUSE))
 }
 
 fn auto_commit_interval(from: &mut PropertyReader, enabled: bool) -> Result<Duration, Error> {
@@ -126,8 +139,24 @@ fn consumer_id(from: &mut PropertyReader) -> Result<Option<String>, Error> {
     from.text(key).map(|text| name(key, text)).transpose()
 }
 
+/// The group's name is a node of its own, unlike the other names.
+fn group_name(text: String) -> Result<String, Error> {
+    let key = "group.id";
+    if text == "." || text == ".." {
+        return Err(invalid(
+            key,
+            format!("`{text}` is no name of a node in zookeeper"),
+        ));
+    }
+    name(key, text)
+}
+
 /// Lets pass what may stand in a path of ZooKeeper and in a name of a metric.
 fn name(key: &str, text: String) -> Result<String, Error> {
+    if text.len() > LONGEST_NAME {
+        let reason = format!("{} characters are more than {LONGEST_NAME}", text.len());
+        return Err(invalid(key, reason));
+    }
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match text.chars().find(|c| !legal(*c)) {
         None => Ok(text),
@@ -139,17 +168,12 @@ fn name(key: &str, text: String) -> Result<String, Error> {
 }
 
 /// Keys of Kafka's whose other values this version lacks: an error, never another behaviour.
-fn refuse_unsupported(from: &mut PropertyReader, dual_commit: bool) -> Result<(), Error> {
+fn refuse_unsupported(from: &mut PropertyReader) -> Result<(), Error> {
     let key = "offsets.storage";
     let storage = from.text(key).map(|text| text.to_lowercase());
     only(key, storage.as_deref(), "zookeeper", "kafka")?;
     let key = "partition.assignment.strategy";
-    only(key, from.text(key).as_deref(), "range", "roundrobin")?;
-    if dual_commit {
-        let reason = "true is not supported by this version, which keeps offsets in zookeeper only";
-        return Err(invalid("dual.commit.enabled", reason));
-    }
-    Ok(())
+    only(key, from.text(key).as_deref(), "range", "roundrobin")
 }
 
 fn only(key: &str, value: Option<&str>, supported: &str, other: &str) -> Result<(), Error> {

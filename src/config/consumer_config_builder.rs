@@ -66,14 +66,14 @@ impl ConsumerConfigBuilder {
     /// `zookeeper.session.timeout.ms`: after how long without contact ZooKeeper gives this member
     /// up.
     ///
-    /// Default 6,000 ms. The servers may force it into their own limits.
+    /// Default 6,000 ms, at least 1. The servers may force it into their own limits.
     pub fn zookeeper_session_timeout(self, time: Duration) -> Self {
         self.set("zookeeper.session.timeout.ms", millis(time))
     }
 
     /// `zookeeper.connection.timeout.ms`: how long the first connection to ZooKeeper may take.
     ///
-    /// Default: `zookeeper.session.timeout.ms`.
+    /// Default: `zookeeper.session.timeout.ms`. At least 1 ms.
     pub fn zookeeper_connection_timeout(self, time: Duration) -> Self {
         self.set("zookeeper.connection.timeout.ms", millis(time))
     }
@@ -87,7 +87,7 @@ impl ConsumerConfigBuilder {
 
     /// `group.id`: the group to join.
     ///
-    /// Required, not empty, of the characters `a-z A-Z 0-9 . _ -`.
+    /// Required, not empty, up to 32,767 of the characters `a-z A-Z 0-9 . _ -`, neither `.` nor `..`.
     pub fn group_id(self, value: impl Into<String>) -> Self {
         self.set("group.id", value)
     }
@@ -100,7 +100,7 @@ impl ConsumerConfigBuilder {
         self.set("consumer.id", value)
     }
 
-    /// `client.id`: the name sent to the brokers with each request, and the tag of the statistics.
+    /// `client.id`: the name sent to the brokers with each request.
     ///
     /// Default: `group.id`. Same characters as `group.id`; it may be empty.
     pub fn client_id(self, value: impl Into<String>) -> Self {
@@ -109,7 +109,7 @@ impl ConsumerConfigBuilder {
 
     /// `socket.timeout.ms`: how long connecting to a broker, or its answer, may take.
     ///
-    /// Default 30,000 ms. Less than `fetch.wait.max.ms` is refused by [`build`](Self::build).
+    /// Default 30,000 ms, at least 1. Less than `fetch.wait.max.ms` is refused by [`build`](Self::build).
     pub fn socket_timeout(self, time: Duration) -> Self {
         self.set("socket.timeout.ms", millis(time))
     }
@@ -171,8 +171,8 @@ impl ConsumerConfigBuilder {
 
     /// `rebalance.backoff.ms`: pause after each failed attempt to rebalance.
     ///
-    /// Default: `zookeeper.sync.time.ms`. All attempts together should outlast
-    /// `zookeeper.session.timeout.ms`.
+    /// Default: `zookeeper.sync.time.ms`. Less than 10 ms counts as 10. All attempts together should
+    /// outlast `zookeeper.session.timeout.ms`.
     pub fn rebalance_backoff(self, time: Duration) -> Self {
         self.set("rebalance.backoff.ms", millis(time))
     }
@@ -201,7 +201,7 @@ impl ConsumerConfigBuilder {
     /// `refresh.leader.backoff.ms`: pause between two searches for leaders, and after a failed
     /// fetch.
     ///
-    /// Default 200 ms.
+    /// Default 200 ms; less than 10 counts as 10.
     pub fn refresh_leader_backoff(self, time: Duration) -> Self {
         self.set("refresh.leader.backoff.ms", millis(time))
     }
@@ -225,7 +225,8 @@ impl ConsumerConfigBuilder {
 
     /// `exclude.internal.topics`: whether topic filters pass over Kafka's internal topics.
     ///
-    /// Default `true`. This version has no topic filters, so that there is nothing to hide yet.
+    /// Default `true`. This version does not subscribe by filter, but needs to know what the filters of
+    /// other members let pass; all members of a group must say the same.
     pub fn exclude_internal_topics(self, value: bool) -> Self {
         self.set("exclude.internal.topics", value.to_string())
     }
@@ -267,10 +268,9 @@ impl ConsumerConfigBuilder {
         self.set("offsets.commit.max.retries", value.to_string())
     }
 
-    /// `dual.commit.enabled`: whether offsets kept in Kafka are written to ZooKeeper too: only
-    /// `false` in this version.
+    /// `dual.commit.enabled`: whether offsets kept in Kafka are written to ZooKeeper too.
     ///
-    /// Default `false`. `true` is refused by [`build`](Self::build).
+    /// Default `false`. As in Kafka, no effect with `offsets.storage=zookeeper`, hence none in this version.
     pub fn dual_commit_enabled(self, value: bool) -> Self {
         self.set("dual.commit.enabled", value.to_string())
     }

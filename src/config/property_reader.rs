@@ -60,10 +60,20 @@ impl PropertyReader {
 
     /// Milliseconds, in a file a number of 32 bits, not negative.
     pub(super) fn millis(&mut self, key: &str, default: Duration) -> Result<Duration, Error> {
+        self.millis_from(key, 0, default)
+    }
+
+    /// Milliseconds that must not be less than `least`.
+    pub(super) fn millis_from(
+        &mut self,
+        key: &str,
+        least: i32,
+        default: Duration,
+    ) -> Result<Duration, Error> {
         if !self.unread.contains_key(key) {
             return Ok(default);
         }
-        let millis: u32 = self.int_from(key, 0, 0)?;
+        let millis: u32 = self.int_from(key, least, 0)?;
         Ok(Duration::from_millis(u64::from(millis)))
     }
 

@@ -1,10 +1,9 @@
 //! The messages of one chunk, compressed ones unpacked.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::consumer::message::Message;
 use crate::consumer::message::MessageBuffer;
+use crate::consumer::message::MessageRef;
 use crate::fetch::Charge;
 use crate::fetch::Chunk;
 use crate::fetch::PartitionTopicInfo;
@@ -12,7 +11,6 @@ use crate::fetch::PooledBuffer;
 use crate::protocol::CorruptMessage;
 use crate::protocol::Entry;
 use crate::protocol::EntryCursor;
-use crate::protocol::RawMessage;
 use crate::protocol::RawWrapper;
 
 /// A message that cannot be delivered: where it stands, where to go on behind it, and what is wrong.
@@ -37,6 +35,16 @@ pub(crate) struct ChunkReader {
     /// Of the queue, for the bytes in use here.
     charge: Charge,
     fetched_bytes: usize,
+}
+
+/// What stands behind the messages that a visit lent.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    /// The visit was full.
+    More,
+    /// Nothing that may be delivered.
+    End,
+    Corrupt(CorruptEntry),
 }
 
 /// A buffer and how far it has been read.
@@ -83,45 +91,72 @@ impl ChunkReader {
         self.position
     }
 
-    /// Whether its messages may still be delivered: neither revoked nor sought away from.
-    pub(crate) fn is_current(&self) -> bool {
-        self.info.is_current(self.epoch)
+    /// Lends up to `max` messages at or behind the position, and says how many, and what comes then.
+    ///
+    /// Every entry is tested against the position, the last one too (D43), and every message against a
+    /// rebalance or seek meanwhile.
+    #[inline]
+    pub(crate) fn visit(
+        &mut self,
+        max: usize,
+        visit: &mut impl FnMut(MessageRef<'_>),
+    ) -> (usize, Rest) {
+        let mut count = 0;
+        loop {
+            let level = match self.inner.last_mut() {
+                Some(level) => level,
+                None => &mut self.outer,
+            };
+            let bytes: &[u8] = &level.buffer.bytes;
+            let other = loop {
+                if count >= max {
+                    return (count, Rest::More);
+                }
+                match level.cursor.next(bytes) {
+                    Some(Ok(Entry::Message(raw))) => {
+                        if raw.offset < self.position {
+                            continue;
+                        }
+                        if !self.info.is_current(self.epoch) {
+                            return (count, Rest::End);
+                        }
+                        self.position = raw.offset.saturating_add(1);
+                        count += 1;
+                        visit(MessageRef::new(&level.buffer, &raw));
+                    }
+                    other => break other,
+                }
+            };
+            if let Some(rest) = self.enter_or_leave(other) {
+                return (count, rest);
+            }
+        }
     }
 
-    /// The next message at or behind the position; `None` at the end of the chunk.
-    ///
-    /// Every entry is tested against the position, the last one too (D43).
-    #[inline]
-    pub(crate) fn next(&mut self) -> Option<Result<Message, CorruptEntry>> {
-        loop {
-            let level = self.inner.last_mut().unwrap_or(&mut self.outer);
-            match level.cursor.next(&level.buffer.bytes) {
-                Some(Ok(Entry::Message(raw))) if raw.offset >= self.position => {
-                    let message = message(level, &raw);
-                    self.position = raw.offset.saturating_add(1);
-                    return Some(Ok(message));
-                }
-                Some(Ok(Entry::Message(_))) => {}
-                Some(Ok(Entry::Wrapper(wrapper))) if wrapper.offset >= self.position => {
-                    if let Err(corrupt) = self.open(&wrapper) {
-                        return Some(Err(self.corrupt(&corrupt)));
-                    }
-                }
-                Some(Ok(Entry::Wrapper(_))) => {}
-                Some(Err(corrupt)) if corrupt.offset() >= self.position => {
-                    return Some(Err(self.corrupt(&corrupt)));
-                }
-                Some(Err(_)) => {}
-                None if self.inner.pop().is_some() => self.charge_for_levels(),
-                None => return None,
+    /// Opens a wrapper, or leaves the one that has come to its end. Otherwise says what is there.
+    fn enter_or_leave(&mut self, entry: Option<Result<Entry, CorruptMessage>>) -> Option<Rest> {
+        match entry {
+            Some(Ok(Entry::Wrapper(wrapper))) if wrapper.offset >= self.position => {
+                let corrupt = self.open(&wrapper).err()?;
+                Some(Rest::Corrupt(self.corrupt(&corrupt)))
             }
+            Some(Err(corrupt)) if corrupt.offset() >= self.position => {
+                Some(Rest::Corrupt(self.corrupt(&corrupt)))
+            }
+            Some(_) => None,
+            None if self.inner.pop().is_some() => {
+                self.charge_for_levels();
+                None
+            }
+            None => Some(Rest::End),
         }
     }
 
     fn open(&mut self, wrapper: &RawWrapper) -> Result<(), CorruptMessage> {
         let level = self.inner.last().unwrap_or(&self.outer);
         let pool = level.buffer.bytes.pool();
-        let mut unpacked = pool.take(0);
+        // It holds more than that, but how much nobody can tell who is not to be believed.
+        let mut unpacked = pool.take(wrapper.payload.len());
         let opened = level
             .cursor
             .open(wrapper, &level.buffer.bytes, self.limit, &mut unpacked);
@@ -158,21 +193,4 @@ impl ChunkReader {
             reason: corrupt.reason().to_string(),
         }
     }
-}
-
-#[inline]
-fn message(level: &Level, raw: &RawMessage) -> Message {
-    Message::new(
-        Arc::clone(&level.buffer),
-        raw.offset,
-        raw.key.clone().map(narrow),
-        raw.value.clone().map(narrow),
-    )
-}
-
-/// Positions in a buffer: a message set has an i32 for its size, and what it unpacks to is bounded as well.
-#[inline]
-fn narrow(range: Range<usize>) -> Range<u32> {
-    let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
-    narrow(range.start)..narrow(range.end)
 }

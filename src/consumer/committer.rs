@@ -16,13 +16,16 @@ use crate::events::Event;
 use crate::events::EventSender;
 use crate::stats::Stats;
 use crate::thread::StopSignal;
-use crate::zk::ZkClient;
 
 /// Offsets by partition, as committed.
 pub(crate) type Offsets = Vec<(TopicPartition, i64)>;
 
-/// What the store holds as far as we know, so that nothing is written twice (KAFKA-987).
+/// What the store holds of the partitions that are owned, as far as we know, so that nothing is written
+/// twice (KAFKA-987). Of the others somebody else may have moved it meanwhile.
 type Checkpoints = BTreeMap<TopicPartition, i64>;
+
+/// Tells the ZooKeeper session of the moment; `None` between two.
+type PresentSession = Box<dyn Fn() -> Option<i64> + Send + Sync>;
 
 /// Writes consumed offsets, and is the only one that changes what the member owns.
 ///
@@ -32,7 +35,7 @@ type Checkpoints = BTreeMap<TopicPartition, i64>;
 pub(crate) struct Committer {
     store: Box<dyn OffsetStore>,
     ownership: Arc<Ownership>,
-    zk: Arc<ZkClient>,
+    session: PresentSession,
     stats: Arc<Stats>,
     events: EventSender,
     /// Pause between two attempts: `offsets.channel.backoff.ms`.
@@ -45,7 +48,7 @@ impl Committer {
     pub(crate) fn new(
         store: Box<dyn OffsetStore>,
         ownership: Arc<Ownership>,
-        zk: Arc<ZkClient>,
+        session: PresentSession,
         stats: Arc<Stats>,
         events: EventSender,
         backoff: Duration,
@@ -53,7 +56,7 @@ impl Committer {
         Self {
             store,
             ownership,
-            zk,
+            session,
             stats,
             events,
             backoff,
@@ -160,7 +163,7 @@ impl Committer {
             return Ok(Offsets::new());
         }
         // In another session than the one that claimed them the partitions may be somebody else's.
-        if owned.session != self.zk.session_id() {
+        if owned.session != (self.session)() {
             return Err(Error::SessionExpired);
         }
         self.write(&owned.consumed(), checkpoints)
@@ -176,12 +179,14 @@ impl Committer {
             .filter(|(partition, offset)| checkpoints.get(partition) != Some(offset))
             .cloned()
             .collect();
+        let owned = self.ownership.current();
         let mut failed = Vec::new();
         for ((partition, offset), result) in changed.iter().zip(self.store.commit(&changed)) {
             match result {
-                Ok(()) => {
+                Ok(()) if owned.partitions.contains_key(partition) => {
                     checkpoints.insert(partition.clone(), *offset);
                 }
+                Ok(()) => {}
                 Err(error) => {
                     // Unknown what is stored now.
                     checkpoints.remove(partition);
@@ -203,5 +208,183 @@ impl Committer {
             committed: committed.cloned().collect(),
             failed,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use crate::consumer::owned_partitions::OwnedPartition;
+    use crate::coordination::ConsumerThreadId;
+    use crate::coordination::StoredOffset;
+    use crate::events::event_channel;
+    use crate::fetch::ChunkQueue;
+    use crate::fetch::PartitionTopicInfo;
+    use crate::thread::Stopper;
+
+    use super::*;
+
+    const SESSION: i64 = 7;
+
+    /// Writes down what it is given, and fails as long as it is told to.
+    #[derive(Clone, Default)]
+    struct Notebook {
+        written: Arc<Mutex<Offsets>>,
+        failures: Arc<Mutex<u32>>,
+    }
+
+    impl OffsetStore for Notebook {
+        fn fetch(
+            &self,
+            _partitions: &[TopicPartition],
+        ) -> Result<HashMap<TopicPartition, StoredOffset>, Error> {
+            Ok(HashMap::new())
+        }
+
+        fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Vec<Result<(), Error>> {
+            let mut failures = self.failures.lock();
+            if *failures > 0 {
+                *failures -= 1;
+                return offsets.iter().map(|_| Err(Error::GroupChanged)).collect();
+            }
+            self.written.lock().extend(offsets.iter().cloned());
+            offsets.iter().map(|_| Ok(())).collect()
+        }
+    }
+
+    struct Bench {
+        committer: Committer,
+        notebook: Notebook,
+        session: Arc<Mutex<Option<i64>>>,
+        stop: Stopper,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let notebook = Notebook::default();
+            let session = Arc::new(Mutex::new(Some(SESSION)));
+            let present = Arc::clone(&session);
+            let (events, _) = event_channel();
+            let committer = Committer::new(
+                Box::new(notebook.clone()),
+                Arc::default(),
+                Box::new(move || *present.lock()),
+                Arc::default(),
+                events,
+                Duration::from_millis(1),
+            );
+            Self {
+                committer,
+                notebook,
+                session,
+                stop: Stopper::new(),
+            }
+        }
+
+        /// Owns partition 0 from offset 5 on, which the store knows.
+        fn own(&self) -> Arc<PartitionTopicInfo> {
+            let info = PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(5));
+            let owned = OwnedPartition {
+                info: Arc::clone(&info),
+                thread: ConsumerThreadId::new("g_m", 0),
+            };
+            let owned = OwnedPartitions {
+                generation: 1,
+                session: Some(SESSION),
+                partitions: BTreeMap::from([(partition(0), owned)]),
+            };
+            self.committer.publish(owned, vec![(partition(0), 5)]);
+            info
+        }
+
+        fn commit_owned(&self, attempts: u32) -> Result<Offsets, Error> {
+            self.committer.commit_owned(attempts, &self.stop.signal())
+        }
+
+        fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Result<Offsets, Error> {
+            self.committer.commit(offsets, 1, &self.stop.signal())
+        }
+
+        fn written(&self) -> Offsets {
+            std::mem::take(&mut *self.notebook.written.lock())
+        }
+    }
+
+    fn partition(number: i32) -> TopicPartition {
+        TopicPartition::new("orders", number)
+    }
+
+    #[test]
+    fn what_the_store_holds_already_is_not_written_again() {
+        let bench = Bench::new();
+        let info = bench.own();
+        bench.commit_owned(1).unwrap();
+        assert_eq!(bench.written(), [], "as read");
+        info.mark_consumed(6, 0);
+        for _ in 0..2 {
+            assert_eq!(bench.commit_owned(1).unwrap(), [(partition(0), 6)]);
+        }
+        assert_eq!(bench.written(), [(partition(0), 6)]);
+    }
+
+    #[test]
+    fn an_offset_of_a_partition_that_is_not_owned_is_written_each_time() {
+        // The second commit was taken for done, although the owner had moved the offset in between.
+        let bench = Bench::new();
+        bench.own();
+        for _ in 0..2 {
+            bench.commit(&[(partition(1), 0)]).unwrap();
+        }
+        assert_eq!(bench.written(), [(partition(1), 0), (partition(1), 0)]);
+    }
+
+    #[test]
+    fn a_given_offset_is_overwritten_by_the_next_commit_of_what_was_consumed() {
+        let bench = Bench::new();
+        bench.own();
+        bench.commit(&[(partition(0), 0)]).unwrap();
+        bench.commit_owned(1).unwrap();
+        assert_eq!(bench.written(), [(partition(0), 0), (partition(0), 5)]);
+    }
+
+    #[test]
+    fn each_attempt_commits_the_offsets_of_its_time_and_no_more_are_made_than_allowed() {
+        let bench = Bench::new();
+        let info = bench.own();
+        info.mark_consumed(6, 0);
+        *bench.notebook.failures.lock() = 2;
+        let Err(Error::CommitFailed { committed, failed }) = bench.commit_owned(2) else {
+            panic!("both attempts failed");
+        };
+        assert_eq!((committed.len(), failed.len()), (0, 1));
+        info.mark_consumed(7, 0);
+        bench.commit_owned(1).unwrap();
+        assert_eq!(bench.written(), [(partition(0), 7)]);
+    }
+
+    #[test]
+    fn nothing_is_committed_in_another_session_than_that_of_the_owner_nodes() {
+        let bench = Bench::new();
+        bench.own().mark_consumed(6, 0);
+        for session in [None, Some(SESSION + 1)] {
+            *bench.session.lock() = session;
+            let refused = bench.commit_owned(1);
+            assert!(matches!(refused, Err(Error::SessionExpired)));
+        }
+        assert_eq!(bench.written(), []);
+    }
+
+    #[test]
+    fn nothing_is_committed_after_the_partitions_were_given_up() {
+        // D21: a late timer moved the offset back behind the back of the next owner.
+        let bench = Bench::new();
+        let info = bench.own();
+        info.mark_consumed(6, 0);
+        bench.committer.commit_and_withdraw(1, &bench.stop.signal());
+        assert_eq!(bench.written(), [(partition(0), 6)]);
+        info.mark_consumed(7, 0);
+        assert_eq!(bench.commit_owned(1).unwrap(), []);
+        assert_eq!(bench.written(), []);
     }
 }

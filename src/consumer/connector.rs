@@ -6,6 +6,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
+use crossbeam_channel::bounded;
+use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
@@ -14,12 +16,12 @@ use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::connector_state::StateCell;
 use crate::consumer::member::Member;
-use crate::consumer::member::StreamQueues;
 use crate::consumer::message_stream::MessageStream;
 use crate::consumer::message_stream::StreamContext;
 use crate::consumer::offset_store::ZooKeeperOffsets;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::rebalancer::Rebalancer;
+use crate::consumer::stream_queues::StreamQueues;
 use crate::consumer::zookeeper_directory::ZooKeeperDirectory;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::GroupRegistry;
@@ -88,6 +90,8 @@ pub struct ConsumerConnector {
     events: Events,
     /// Stopped by the shutdown; observed by every thread and every wait of the connector.
     closing: Stopper,
+    /// Held by the shutdown, so that a second one returns when there is nothing left to do.
+    shutting_down: Mutex<()>,
     group: Mutex<GroupMembership>,
 }
 
@@ -122,10 +126,11 @@ impl ConsumerConnector {
             GroupRegistry::new(zk.within_lease(), config.group_id()),
             Arc::clone(&stats),
         );
+        let of_session = Arc::clone(&zk);
         let committer = Arc::new(Committer::new(
             Box::new(offsets),
             Arc::clone(&ownership),
-            Arc::clone(&zk),
+            Box::new(move || of_session.session_id()),
             Arc::clone(&stats),
             sender.clone(),
             config.offsets_channel_backoff(),
@@ -144,6 +149,7 @@ impl ConsumerConnector {
             sender,
             events,
             closing: Stopper::new(),
+            shutting_down: Mutex::default(),
             group: Mutex::new(GroupMembership {
                 zk_events: Some(zk_events),
                 queues: Vec::new(),
@@ -161,9 +167,9 @@ impl ConsumerConnector {
     ///
     /// # Errors
     /// [`Error::MessageStreamsExist`] at the second call, [`Error::InvalidArgument`] for a topic without
-    /// streams or with an illegal name, [`Error::RebalanceFailed`] when `rebalance.max.retries` attempts
-    /// failed, [`Error::MemberIdTaken`] when another live member has the same `consumer.id`. After an error
-    /// the member is not in the group, and the call may be repeated.
+    /// streams, with an illegal name, or named twice, [`Error::RebalanceFailed`] when `rebalance.max.retries`
+    /// attempts failed, [`Error::MemberIdTaken`] when another live member has the same `consumer.id`. After an
+    /// error the member is not in the group, and the call may be repeated.
     pub fn create_message_streams<T: Into<String>>(
         &self,
         topics: impl IntoIterator<Item = (T, usize)>,
@@ -178,7 +184,7 @@ impl ConsumerConnector {
             return Err(Error::Closed);
         }
         let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
-        let queues = self.make_queues(&topics);
+        let queues = StreamQueues::new(&topics, &self.config);
         let member = self.member(topic_count, queues.clone());
         let mut rebalancer = Rebalancer::new(
             member,
@@ -186,20 +192,37 @@ impl ConsumerConnector {
             Arc::clone(&self.state),
             Arc::clone(&self.stats),
         );
-        if let Err(error) = rebalancer.first() {
-            group.zk_events = Some(rebalancer.into_zk_events());
-            return Err(error);
+        // The threads come first: once the member has joined, nothing may fail any more.
+        let (hand_over, handed_over) = bounded(1);
+        let outcome = self
+            .start_threads(handed_over)
+            .and_then(|threads| rebalancer.first().map(|()| threads));
+        match outcome {
+            Ok((rebalance, auto_commit)) => {
+                // The thread waits for it.
+                let _ = hand_over.send(rebalancer);
+                group.queues = queues.all().cloned().collect();
+                group.rebalance = Some(rebalance);
+                group.auto_commit = auto_commit;
+                Ok(queues.streams(&StreamContext {
+                    config: Arc::clone(&self.config),
+                    ownership: Arc::clone(&self.ownership),
+                    stats: Arc::clone(&self.stats),
+                    events: self.sender.clone(),
+                }))
+            }
+            Err(error) => {
+                group.zk_events = Some(rebalancer.into_zk_events());
+                Err(error)
+            }
         }
-        group.queues = queues.values().cloned().collect();
-        group.rebalance = Some(ShutdownableThread::start("rebalance", move |_| {
-            rebalancer.run()
-        })?);
-        group.auto_commit = self.start_auto_commit()?;
-        Ok(self.make_streams(&queues))
     }
 
     /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition
     /// the next one to read. Tries again up to `offsets.commit.max.retries` times.
+    ///
+    /// While the member owns nothing, as in a rebalance or after a lost session, nothing is committed, and
+    /// nothing returned.
     ///
     /// # Errors
     /// [`Error::CommitFailed`] with a result for each partition, [`Error::SessionExpired`] when the
@@ -290,17 +313,15 @@ impl ConsumerConnector {
     ///
     /// Every step is done even if an earlier one failed (D20); what failed is told by
     /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
-    /// of reach, or does not answer, two to four seconds. A second call returns at once, and waits for the
-    /// first. What a stream has handed out and the application not come back for is delivered again.
+    /// of reach, or does not answer, two to four seconds. A second call does nothing but wait for the first.
+    /// What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
+        let _turn = self.shutting_down.lock();
         if !self.closing.stop() {
-            // The first call may still be at work.
-            drop(self.group.lock());
             return;
         }
         // From then on nobody waits for ZooKeeper any more, those included who do already.
         self.zk.cancel_at(Instant::now() + SHUTDOWN_GRACE);
-        self.await_zookeeper();
         let mut group = self.group.lock();
         group.rebalance.take();
         group.auto_commit.take();
@@ -308,6 +329,7 @@ impl ConsumerConnector {
         for queue in &group.queues {
             queue.close();
         }
+        self.await_zookeeper();
         if self.config.auto_commit_enable() {
             // The pause between attempts must not end at once, as `closing` would have it.
             let outcome = self
@@ -344,42 +366,6 @@ impl ConsumerConnector {
         while !self.zk.is_connected() && cancelled.pause(Duration::from_millis(20)) {}
     }
 
-    /// Each stream has its own queue, and an equal share of `queued.max.bytes`.
-    fn make_queues(&self, topics: &[(String, usize)]) -> StreamQueues {
-        let streams: usize = topics.iter().map(|(_, streams)| streams).sum();
-        let total = usize::try_from(self.config.queued_max_bytes()).unwrap_or(usize::MAX);
-        let share = total.checked_div(streams).unwrap_or(total);
-        topics
-            .iter()
-            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)))
-            .map(|key| {
-                (
-                    key,
-                    ChunkQueue::new(self.config.queued_max_message_chunks(), share),
-                )
-            })
-            .collect()
-    }
-
-    fn make_streams(&self, queues: &StreamQueues) -> HashMap<String, Vec<MessageStream>> {
-        let context = StreamContext {
-            config: Arc::clone(&self.config),
-            ownership: Arc::clone(&self.ownership),
-            stats: Arc::clone(&self.stats),
-            events: self.sender.clone(),
-        };
-        let mut keys: Vec<&(String, usize)> = queues.keys().collect();
-        keys.sort();
-        let mut streams: HashMap<String, Vec<MessageStream>> = HashMap::new();
-        for key in keys {
-            if let Some(queue) = queues.get(key) {
-                let stream = MessageStream::new(Arc::clone(queue), context.clone());
-                streams.entry(key.0.clone()).or_default().push(stream);
-            }
-        }
-        streams
-    }
-
     fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
         let stop = self.closing.signal();
         // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
@@ -397,11 +383,29 @@ impl ConsumerConnector {
             fetchers: Arc::clone(&self.fetchers),
             committer: Arc::clone(&self.committer),
             ownership: Arc::clone(&self.ownership),
+            stats: Arc::clone(&self.stats),
             events: self.sender.clone(),
             stop,
             claimed: Default::default(),
             generation: 0,
         }
+    }
+
+    /// The threads of a member: one goes on with the rebalances once it is handed over, one commits.
+    fn start_threads(
+        &self,
+        handed_over: Receiver<Rebalancer>,
+    ) -> Result<(ShutdownableThread, Option<ShutdownableThread>), Error> {
+        let rebalance = ShutdownableThread::start("rebalance", move |stop| {
+            let rebalancer: Option<Rebalancer> = select! {
+                recv(handed_over) -> rebalancer => rebalancer.ok(),
+                recv(stop.receiver()) -> _ => None,
+            };
+            if let Some(rebalancer) = rebalancer {
+                rebalancer.run();
+            }
+        })?;
+        Ok((rebalance, self.start_auto_commit()?))
     }
 
     /// Commits once per interval, counted from the end of the commit before, so that a stall is not
@@ -434,7 +438,7 @@ fn fetch_context(
     stats: &Arc<Stats>,
     events: &EventSender,
 ) -> FetchContext {
-    let directory = ZooKeeperDirectory::new(Arc::clone(zk), events.clone());
+    let directory = ZooKeeperDirectory::new(Arc::clone(zk), Arc::clone(stats), events.clone());
     let metadata = ClusterMetadata::new(
         Arc::new(directory),
         ClusterMetadataOptions {

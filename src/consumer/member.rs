@@ -1,7 +1,6 @@
 //! One member of a group, and one attempt to work out what it owns.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
@@ -11,6 +10,7 @@ use crate::consumer::committer::Offsets;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::consumer::owned_partitions::Ownership;
+use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::Assignment;
 use crate::coordination::AssignmentContext;
 use crate::coordination::BrokerRegistry;
@@ -24,14 +24,11 @@ use crate::coordination::epoch_millis;
 use crate::error::Error;
 use crate::events::Event;
 use crate::events::EventSender;
-use crate::fetch::ChunkQueue;
 use crate::fetch::FetcherManager;
 use crate::fetch::PartitionTopicInfo;
+use crate::stats::Stats;
 use crate::thread::StopSignal;
 use crate::zk::ZkClient;
-
-/// The queues of the streams: by topic, and number of the thread within it.
-pub(crate) type StreamQueues = HashMap<(String, usize), Arc<ChunkQueue>>;
 
 /// What takes part in a rebalance. Used by one thread at a time: first by the one that creates the streams,
 /// then by `rebalance`.
@@ -49,10 +46,11 @@ pub(crate) struct Member {
     pub(crate) fetchers: Arc<FetcherManager>,
     pub(crate) committer: Arc<Committer>,
     pub(crate) ownership: Arc<Ownership>,
+    pub(crate) stats: Arc<Stats>,
     pub(crate) events: EventSender,
     pub(crate) stop: StopSignal,
-    /// Every owner node that this session may hold: those of the registry, and those that a failed attempt
-    /// left behind (D18).
+    /// Every owner node that this member may hold: those of the registry, and those that a failed attempt
+    /// left behind (D18). Nodes of a session that has ended are found to be not ours when they are released.
     pub(crate) claimed: BTreeMap<TopicPartition, ConsumerThreadId>,
     pub(crate) generation: u64,
 }
@@ -98,9 +96,9 @@ impl Member {
         }
     }
 
-    /// Registers the member, also when somebody deleted its node.
+    /// Registers the member, also when somebody deleted or changed its node.
     fn ensure_registered(&self) -> Result<(), Error> {
-        if self.group.registration_is_mine(&self.id)? {
+        if self.group.is_registered(&self.id, &self.topic_count)? {
             return Ok(());
         }
         let registration = self.topic_count.registration(epoch_millis());
@@ -123,15 +121,14 @@ impl Member {
         for member in &members {
             if let Some(reason) = member.trouble.clone() {
                 let path = format!("{}/{}", self.group.members_path(), member.id);
-                self.events.send(Event::UnusableZnode { path, reason });
+                self.tell_unusable(path, reason);
             }
         }
         for topic in read.missing {
             self.events.send(Event::NoPartitions { topic });
         }
         for (topic, reason) in read.unusable {
-            let path = TopicRegistry::path_of(&topic);
-            self.events.send(Event::UnusableZnode { path, reason });
+            self.tell_unusable(TopicRegistry::path_of(&topic), reason);
         }
         let counts = members
             .iter()
@@ -174,7 +171,7 @@ impl Member {
 
     /// The first node of this member that should be there and is not. Called between rebalances.
     pub(crate) fn first_missing_node(&self) -> Result<Option<String>, Error> {
-        if !self.group.registration_is_mine(&self.id)? {
+        if !self.group.is_registered(&self.id, &self.topic_count)? {
             return Ok(Some(format!("{}/{}", self.group.members_path(), self.id)));
         }
         self.first_lost_node()
@@ -203,7 +200,7 @@ impl Member {
             info.revoke();
         }
         self.fetchers.stop();
-        for queue in self.queues.values() {
+        for queue in self.queues.all() {
             queue.clear();
         }
     }
@@ -267,15 +264,14 @@ impl Member {
             let offset = match stored.remove(partition) {
                 Some(Ok(offset)) => offset,
                 Some(Err(reason)) => {
-                    let path = self.group.offset_path(partition);
-                    self.events.send(Event::UnusableZnode { path, reason });
+                    self.tell_unusable(self.group.offset_path(partition), reason);
                     None
                 }
                 None => None,
             };
-            let Some(queue) = self.queue_of(partition, thread) else {
-                continue;
-            };
+            // Without a queue somebody has changed what we registered: the next attempt sets it right.
+            let queue = self.queues.of(partition.topic(), thread).cloned();
+            let queue = queue.ok_or(Error::GroupChanged)?;
             checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
             let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
             let thread = thread.clone();
@@ -289,12 +285,8 @@ impl Member {
         self.fetchers.start(infos)
     }
 
-    fn queue_of(
-        &self,
-        partition: &TopicPartition,
-        thread: &ConsumerThreadId,
-    ) -> Option<Arc<ChunkQueue>> {
-        let key = (partition.topic().to_owned(), thread.number());
-        self.queues.get(&key).cloned()
+    fn tell_unusable(&self, path: String, reason: String) {
+        self.stats.unusable_znodes.increment();
+        self.events.send(Event::UnusableZnode { path, reason });
     }
 }

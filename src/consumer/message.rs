@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
 use crate::fetch::PooledBuffer;
+use crate::protocol::RawMessage;
 
 /// The buffer that messages are slices of: a fetched message set, or the unpacked content of a compressed message.
 #[derive(Debug)]
@@ -29,21 +30,6 @@ pub struct Message {
 }
 
 impl Message {
-    /// `key` and `value` are positions in the buffer; `None` stands for null.
-    pub(crate) fn new(
-        buffer: Arc<MessageBuffer>,
-        offset: i64,
-        key: Option<Range<u32>>,
-        value: Option<Range<u32>>,
-    ) -> Self {
-        Self {
-            buffer,
-            offset,
-            key,
-            value,
-        }
-    }
-
     /// Topic of the message.
     pub fn topic(&self) -> &str {
         self.buffer.topic_partition.topic()
@@ -84,6 +70,75 @@ impl Message {
         let start = usize::try_from(range.start).ok()?;
         let end = usize::try_from(range.end).ok()?;
         self.buffer.bytes.get(start..end)
+    }
+}
+
+/// One message of a partition, lent for the length of a call; see [`MessageStream::visit_batch`].
+///
+/// [`MessageStream::visit_batch`]: crate::MessageStream::visit_batch
+#[derive(Clone, Copy)]
+pub struct MessageRef<'a> {
+    buffer: &'a Arc<MessageBuffer>,
+    raw: &'a RawMessage,
+}
+
+impl<'a> MessageRef<'a> {
+    /// The message at the positions `raw` of `buffer`.
+    #[inline]
+    pub(crate) fn new(buffer: &'a Arc<MessageBuffer>, raw: &'a RawMessage) -> Self {
+        Self { buffer, raw }
+    }
+
+    /// Topic and partition of the message.
+    pub fn topic_partition(self) -> &'a TopicPartition {
+        &self.buffer.topic_partition
+    }
+
+    /// Offset of the message in its partition. Offsets may have gaps.
+    #[inline]
+    pub fn offset(self) -> i64 {
+        self.raw.offset
+    }
+
+    /// The key; `None` where it is null.
+    #[inline]
+    pub fn key(self) -> Option<&'a [u8]> {
+        self.buffer.bytes.get(self.raw.key.clone()?)
+    }
+
+    /// The value; `None` where it is null.
+    #[inline]
+    pub fn value(self) -> Option<&'a [u8]> {
+        self.buffer.bytes.get(self.raw.value.clone()?)
+    }
+
+    /// End of the replicated log, known when the message was fetched.
+    pub fn high_watermark(self) -> Option<i64> {
+        self.buffer.high_watermark
+    }
+
+    /// The same message, to be kept.
+    #[inline]
+    pub fn to_message(self) -> Message {
+        Message {
+            buffer: Arc::clone(self.buffer),
+            offset: self.raw.offset,
+            key: self.raw.key.clone().map(narrow),
+            value: self.raw.value.clone().map(narrow),
+        }
+    }
+}
+
+/// Positions in a buffer: a message set has an i32 for its size, and what it unpacks to is bounded as well.
+#[inline]
+fn narrow(range: Range<usize>) -> Range<u32> {
+    let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
+    narrow(range.start)..narrow(range.end)
+}
+
+impl fmt::Debug for MessageRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_message().fmt(f)
     }
 }
 

@@ -11,7 +11,9 @@ use crate::config::ConsumerConfig;
 use crate::config::OnBadMessage;
 use crate::consumer::chunk_reader::ChunkReader;
 use crate::consumer::chunk_reader::CorruptEntry;
+use crate::consumer::chunk_reader::Rest;
 use crate::consumer::message::Message;
+use crate::consumer::message::MessageRef;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::stream_error::StreamError;
 use crate::error::Error;
@@ -56,23 +58,22 @@ pub struct MessageStream {
     handed_out: Option<i64>,
     /// The same for chunks that a batch has gone through.
     handed_out_before: Vec<(Arc<PartitionTopicInfo>, u64, i64)>,
-    /// Messages of this call may have been collected already, which the application has not seen yet.
-    in_batch: bool,
     /// Messages handed out since `stats` was last told.
-    uncounted: u64,
-    /// Something that a batch met and that has to wait for its turn.
-    deferred: Option<Step>,
+    uncounted: usize,
+    deferred: Option<Deferred>,
+    /// Of the configuration; looked at for each message.
+    consumed_on: ConsumedOn,
 }
 
 impl MessageStream {
     pub(crate) fn new(queue: Arc<ChunkQueue>, context: StreamContext) -> Self {
         Self {
             queue,
+            consumed_on: context.config.consumed_on(),
             context,
             current: None,
             handed_out: None,
             handed_out_before: Vec::new(),
-            in_batch: false,
             uncounted: 0,
             deferred: None,
         }
@@ -100,36 +101,36 @@ impl MessageStream {
         max: usize,
         timeout: Duration,
     ) -> Option<Result<Vec<Message>, StreamError>> {
-        if max == 0 {
-            return Some(Ok(Vec::new()));
-        }
-        let first = match self.next_timeout(timeout)? {
-            Ok(message) => message,
-            Err(error) => return Some(Err(error)),
-        };
         let mut batch = Vec::with_capacity(max.min(1024));
-        batch.push(first);
-        self.in_batch = true;
-        while batch.len() < max {
-            match self.step(Wait::Not) {
-                Step::Message(message) => batch.push(message),
-                Step::Nothing => break,
-                other => {
-                    self.deferred = Some(other);
-                    break;
-                }
-            }
+        let visited = self.visit_batch(max, timeout, |message| batch.push(message.to_message()))?;
+        Some(visited.map(|_| batch))
+    }
+
+    /// As [`next_batch`](Self::next_batch), but lends each message to `visit`, which saves what owning it costs,
+    /// and gives their number.
+    pub fn visit_batch(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        mut visit: impl FnMut(MessageRef<'_>),
+    ) -> Option<Result<usize, StreamError>> {
+        self.mark_consumed();
+        if max == 0 {
+            return Some(Ok(0));
         }
-        self.in_batch = false;
-        Some(Ok(batch))
+        self.fill(max, Wait::within(timeout), &mut visit)
     }
 
     /// Counts everything handed out so far as consumed, without asking for more.
     ///
     /// For applications that stop reading and then commit or shut down.
+    #[inline]
     pub fn mark_consumed(&mut self) {
-        for (info, epoch, next) in self.handed_out_before.drain(..) {
-            info.mark_consumed(next, epoch);
+        // Once a chunk, while this is called for each message.
+        if !self.handed_out_before.is_empty() {
+            for (info, epoch, next) in self.handed_out_before.drain(..) {
+                info.mark_consumed(next, epoch);
+            }
         }
         if let (Some(next), Some(reader)) = (self.handed_out.take(), &self.current) {
             reader.info().mark_consumed(next, reader.epoch());
@@ -187,96 +188,129 @@ impl MessageStream {
         Ok(())
     }
 
+    #[inline]
     fn next_until(&mut self, wait: Wait) -> Option<Result<Message, StreamError>> {
         // The application came back: what it had is consumed.
         self.mark_consumed();
+        let mut next = None;
+        let mut keep = |message: MessageRef<'_>| next = Some(message.to_message());
+        // Nearly all messages come out of the present chunk, and take the short way.
+        if self.visit_chunk(1, &mut keep) == 0
+            && let Err(error) = self.fill(1, wait, &mut keep)?
+        {
+            return Some(Err(error));
+        }
+        next.map(Ok)
+    }
+
+    /// Hands out up to `max` messages, waiting for the first one.
+    fn fill(
+        &mut self,
+        max: usize,
+        wait: Wait,
+        visit: &mut impl FnMut(MessageRef<'_>),
+    ) -> Option<Result<usize, StreamError>> {
+        let mut count = 0;
         loop {
-            let step = match self.deferred.take() {
-                Some(step) => step,
-                None => self.step(wait),
-            };
-            match step {
-                Step::Message(message) => return Some(Ok(message)),
-                Step::Nothing => return Some(Err(StreamError::Timeout)),
-                Step::Closed => return None,
-                Step::Corrupt(entry) => {
-                    if let Some(error) = self.corrupt(&entry) {
-                        return Some(Err(error));
-                    }
+            count += self.visit_chunk(max - count, visit);
+            let is_empty = count == 0;
+            if count == max || (self.deferred.is_some() && !is_empty) {
+                return Some(Ok(count));
+            }
+            if let Some(deferred) = self.deferred.take() {
+                match self.tell(deferred) {
+                    Some(error) => return Some(Err(error)),
+                    None => continue,
                 }
-                Step::Bad {
-                    info,
-                    epoch,
-                    offset,
-                    entry,
-                } => {
-                    if info.is_current(epoch) {
-                        return Some(Err(self.bad(&info, offset, entry)));
-                    }
-                }
+            }
+            match self.open_next(if is_empty { wait } else { Wait::Not }, is_empty) {
+                Opened::Something => {}
+                Opened::Nothing if is_empty => return Some(Err(StreamError::Timeout)),
+                Opened::Closed if is_empty => return None,
+                Opened::Nothing | Opened::Closed => return Some(Ok(count)),
             }
         }
     }
 
-    /// One thing to hand out: the next message of the present chunk, or what the queue has.
-    fn step(&mut self, wait: Wait) -> Step {
-        loop {
-            if let Some(reader) = &mut self.current {
-                if reader.is_current() {
-                    match reader.next() {
-                        Some(Ok(message)) => return self.hand_out(message),
-                        Some(Err(corrupt)) => return Step::Corrupt(corrupt),
-                        None => {}
-                    }
-                }
-                self.leave_chunk();
-            }
-            let deadline = match wait {
-                Wait::ForEver => None,
-                Wait::Until(deadline) => Some(deadline),
-                Wait::Not => Some(Instant::now()),
-            };
-            match self.queue.take(deadline) {
-                Taken::Entry(QueueEntry::Messages(chunk)) => {
-                    self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
-                }
-                Taken::Entry(QueueEntry::Reposition {
-                    info,
-                    epoch,
-                    offset,
-                }) => {
-                    self.handed_out_before.push((info, epoch, offset));
-                    if !self.in_batch {
-                        self.mark_consumed();
-                    }
-                }
-                Taken::Entry(QueueEntry::Bad {
-                    info,
-                    epoch,
-                    offset,
-                    entry,
-                }) => {
-                    return Step::Bad {
-                        info,
-                        epoch,
-                        offset,
-                        entry,
-                    };
-                }
-                Taken::TimedOut => return Step::Nothing,
-                Taken::Closed => return Step::Closed,
-            }
-        }
-    }
-
+    /// Hands out up to `max` messages of the present chunk.
     #[inline]
-    fn hand_out(&mut self, message: Message) -> Step {
-        self.handed_out = Some(message.offset().saturating_add(1));
-        self.uncounted += 1;
-        if self.context.config.consumed_on() == ConsumedOn::Return {
-            self.mark_consumed();
+    fn visit_chunk(&mut self, max: usize, visit: &mut impl FnMut(MessageRef<'_>)) -> usize {
+        let Some(reader) = &mut self.current else {
+            return 0;
+        };
+        if self.deferred.is_some() {
+            return 0;
         }
-        Step::Message(message)
+        let (count, rest) = reader.visit(max, visit);
+        if count > 0 {
+            self.handed_out = Some(reader.position());
+            self.uncounted = self.uncounted.saturating_add(count);
+            if self.consumed_on == ConsumedOn::Return {
+                self.mark_consumed();
+            }
+        }
+        match rest {
+            Rest::More => {}
+            Rest::End => self.leave_chunk(),
+            Rest::Corrupt(corrupt) => self.deferred = Some(Deferred::Corrupt(corrupt)),
+        }
+        count
+    }
+
+    /// Opens the next chunk, or notes what else comes next in the queue. `is_empty`: the application has been
+    /// given nothing that it has not come back for.
+    fn open_next(&mut self, wait: Wait, is_empty: bool) -> Opened {
+        let deadline = match wait {
+            Wait::ForEver => None,
+            Wait::Until(deadline) => Some(deadline),
+            Wait::Not => Some(Instant::now()),
+        };
+        match self.queue.take(deadline) {
+            Taken::Entry(QueueEntry::Messages(chunk)) => {
+                self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
+            }
+            Taken::Entry(QueueEntry::Reposition {
+                info,
+                epoch,
+                offset,
+            }) => {
+                self.handed_out_before.push((info, epoch, offset));
+                if is_empty {
+                    self.mark_consumed();
+                }
+            }
+            Taken::Entry(QueueEntry::Bad {
+                info,
+                epoch,
+                offset,
+                entry,
+            }) => {
+                self.deferred = Some(Deferred::Bad {
+                    info,
+                    epoch,
+                    offset,
+                    entry,
+                });
+            }
+            Taken::TimedOut => return Opened::Nothing,
+            Taken::Closed => return Opened::Closed,
+        }
+        Opened::Something
+    }
+
+    /// What the application has to be told; `None` when it does not concern it any more.
+    fn tell(&mut self, deferred: Deferred) -> Option<StreamError> {
+        match deferred {
+            Deferred::Corrupt(entry) => self.corrupt(&entry),
+            Deferred::Bad {
+                info,
+                epoch,
+                offset,
+                entry,
+            } => info
+                .is_current(epoch)
+                .then(|| self.bad(&info, offset, entry)),
+        }
     }
 
     /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
@@ -288,7 +322,8 @@ impl MessageStream {
 
     /// The present chunk is through, or not to be delivered any more.
     fn leave_chunk(&mut self) {
-        self.context.stats.messages.add(self.uncounted);
+        let count = u64::try_from(self.uncounted).unwrap_or(u64::MAX);
+        self.context.stats.messages.add(count);
         self.uncounted = 0;
         if let Some(reader) = self.current.take()
             && let Some(next) = self.handed_out.take()
@@ -371,17 +406,24 @@ impl Wait {
     }
 }
 
-/// What one look at the present chunk and the queue gives.
+/// Something in the way that waits until the messages before it have been handed out.
 #[derive(Debug)]
-enum Step {
-    Message(Message),
+enum Deferred {
+    /// In the present chunk.
     Corrupt(CorruptEntry),
+    /// Found by the fetcher.
     Bad {
         info: Arc<PartitionTopicInfo>,
         epoch: u64,
         offset: i64,
         entry: BadEntry,
     },
+}
+
+/// What a look into the queue brought.
+enum Opened {
+    /// A chunk, a reset or a bad message.
+    Something,
     Nothing,
     Closed,
 }

@@ -13,14 +13,15 @@
 //! ```
 //!
 //! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
-//! Lock order: the group membership of the connector, the commit lock, the ownership snapshot; only the
-//! first two are held while ZooKeeper is asked.
+//! Lock order: the shutdown and the group membership of the connector, the commit lock, the ownership
+//! snapshot; all but the last are held while ZooKeeper is asked.
 
 mod message;
 mod stream_error;
 
 mod chunk_reader;
 mod message_stream;
+mod stream_queues;
 
 mod offset_store;
 mod owned_partitions;
@@ -38,5 +39,6 @@ pub use connector::ConsumerConnector;
 pub use connector_state::ConnectorState;
 pub use delete_group::delete_group;
 pub use message::Message;
+pub use message::MessageRef;
 pub use message_stream::MessageStream;
 pub use stream_error::StreamError;

@@ -225,6 +225,7 @@ impl Rebalancer {
                 if !self.member.ownership.current().partitions.is_empty() {
                     self.state.set(ConnectorState::Disconnected);
                 }
+                self.stats.zookeeper_disconnects.increment();
                 self.member.events.send(Event::ZooKeeperDisconnected);
             }
             SessionEvent::Reconnected => {
@@ -232,11 +233,9 @@ impl Rebalancer {
                 self.trigger("zookeeper is back");
             }
             SessionEvent::Expired => {
-                // The nodes went with the session; whoever owns the partitions now must not be disturbed.
-                self.member.lose_partitions();
-                self.member.claimed.clear();
-                self.state.set(ConnectorState::SessionLost);
-                self.member.events.send(Event::SessionExpired);
+                // The nodes went with the session. `claimed` stays: an attempt that was under way may have
+                // created some in the next session, which the next attempt will find and release (D18).
+                self.lose_partitions(Event::SessionExpired);
             }
             SessionEvent::Established { session } => {
                 let session = *session;
@@ -251,11 +250,19 @@ impl Rebalancer {
     fn lose_partitions_after_lease(&mut self, now: Instant) {
         let owns = !self.member.ownership.current().partitions.is_empty();
         if owns && self.member.zk.lease_ends() <= now {
-            self.member.lose_partitions();
-            self.state.set(ConnectorState::SessionLost);
-            self.member.events.send(Event::LeaseEnded);
+            self.lose_partitions(Event::LeaseEnded);
             self.trigger("zookeeper was out of reach");
         }
+    }
+
+    fn lose_partitions(&mut self, why: Event) {
+        // The lease that has ended and the session that is then found to be over are one loss.
+        if !self.member.ownership.current().partitions.is_empty() {
+            self.stats.sessions_lost.increment();
+        }
+        self.member.lose_partitions();
+        self.state.set(ConnectorState::SessionLost);
+        self.member.events.send(why);
     }
 
     /// Asks for a rebalance, or brings forward the next attempt of one that fails.
@@ -390,6 +397,7 @@ impl Rebalancer {
         match self.member.first_missing_node() {
             Ok(None) => {}
             Ok(Some(path)) => {
+                self.stats.nodes_lost.increment();
                 self.trigger(&format!("{path} is gone or taken"));
                 self.member.events.send(Event::NodesLost { path });
             }

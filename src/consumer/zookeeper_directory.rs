@@ -12,21 +12,24 @@ use crate::error::Error;
 use crate::events::Event;
 use crate::events::EventSender;
 use crate::net::BrokerDirectory;
+use crate::stats::Stats;
 use crate::thread::StopSignal;
 use crate::zk::ZkClient;
 
 /// The brokers and topics that are registered in ZooKeeper.
 pub(crate) struct ZooKeeperDirectory {
     zk: Arc<ZkClient>,
+    stats: Arc<Stats>,
     events: EventSender,
     /// Brokers that cannot be used and were told already, with the reason.
-    told: Mutex<BTreeSet<(i32, String)>>,
+    told: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl ZooKeeperDirectory {
-    pub(crate) fn new(zk: Arc<ZkClient>, events: EventSender) -> Self {
+    pub(crate) fn new(zk: Arc<ZkClient>, stats: Arc<Stats>, events: EventSender) -> Self {
         Self {
             zk,
+            stats,
             events,
             told: Mutex::default(),
         }
@@ -36,11 +39,12 @@ impl ZooKeeperDirectory {
 impl BrokerDirectory for ZooKeeperDirectory {
     fn brokers(&self, stop: &StopSignal) -> Result<Vec<Broker>, Error> {
         let live = BrokerRegistry::new(self.zk.observing(stop)).brokers()?;
-        let skipped: BTreeSet<(i32, String)> = live.skipped.into_iter().collect();
+        let skipped: BTreeSet<(String, String)> = live.skipped.into_iter().collect();
         let before = std::mem::replace(&mut *self.told.lock(), skipped.clone());
-        for (id, reason) in skipped.difference(&before) {
-            let path = format!("{}/{id}", BrokerRegistry::PATH);
+        for (name, reason) in skipped.difference(&before) {
+            let path = format!("{}/{name}", BrokerRegistry::PATH);
             let reason = reason.clone();
+            self.stats.unusable_znodes.increment();
             self.events.send(Event::UnusableZnode { path, reason });
         }
         Ok(live.connectable)

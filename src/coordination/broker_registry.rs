@@ -57,8 +57,8 @@ impl BrokerRegistry {
 pub(crate) struct LiveBrokers {
     /// Those that can be connected to, in the order of their ids.
     pub(crate) connectable: Vec<Broker>,
-    /// Those that are alive but cannot be connected to, in the order of their ids, with the reason.
-    pub(crate) skipped: Vec<(i32, String)>,
+    /// Those that are alive but cannot be connected to, by the names of their nodes, with the reason.
+    pub(crate) skipped: Vec<(String, String)>,
     /// Version of the registration of each broker that has a readable one.
     pub(crate) registration_versions: BTreeMap<i32, i32>,
 }
@@ -72,16 +72,13 @@ impl LiveBrokers {
 
     /// Unlike Kafka 1.1.1: one broker that cannot be used does not make the others unusable.
     fn add(&mut self, name: &str, registration: &[u8]) {
+        let mut skip = |reason| self.skipped.push((name.to_owned(), reason));
         let Ok(id) = name.parse() else {
-            log::warn!(
-                "{}/{name} is not a broker: its name is no number",
-                BrokerRegistry::PATH
-            );
-            return;
+            return skip(String::from("its name is no number"));
         };
         let broker = match BrokerRegistration::parse(registration) {
             Ok(broker) => broker,
-            Err(reason) => return self.skipped.push((id, reason)),
+            Err(reason) => return skip(reason),
         };
         self.registration_versions.insert(id, broker.version());
         match broker.plaintext() {
@@ -89,7 +86,7 @@ impl LiveBrokers {
                 let address = address.clone();
                 self.connectable.push(Broker { id, address });
             }
-            Err(reason) => self.skipped.push((id, reason.to_owned())),
+            Err(reason) => skip(reason.to_owned()),
         }
     }
 }
@@ -109,9 +106,11 @@ mod tests {
         brokers.add("10", br#"{"version":1,"host":"h","port":9092}"#);
         assert_eq!(brokers.connectable.len(), 1);
         assert_eq!(brokers.connectable[0].to_string(), "10 (h:9092)");
-        assert_eq!(brokers.skipped.len(), 2);
-        assert!(brokers.skipped[0].1.contains("SSL://h:9093"));
-        assert!(brokers.skipped[1].1.contains("no json"));
+        let parts = [("7", "SSL://h:9093"), ("x", "no number"), ("3", "no json")];
+        assert_eq!(brokers.skipped.len(), parts.len());
+        for ((name, reason), (skipped, part)) in brokers.skipped.iter().zip(parts) {
+            assert!(name == skipped && reason.contains(part), "{name}: {reason}");
+        }
         assert_eq!(
             brokers.registration_versions,
             BTreeMap::from([(7, 2), (10, 1)])

@@ -124,10 +124,16 @@ impl GroupRegistry {
         }
     }
 
-    /// Whether the member is registered by the present session.
-    pub(crate) fn registration_is_mine(&self, member: &str) -> Result<bool, Error> {
+    /// Whether the present session has registered the member, for just what `topic_count` asks for.
+    pub(crate) fn is_registered(
+        &self,
+        member: &str,
+        topic_count: &TopicCount,
+    ) -> Result<bool, Error> {
         let node = self.zk.get(&self.paths.member(member))?;
-        Ok(node.is_some_and(|node| self.is_ours(&node)))
+        Ok(node.is_some_and(|node| {
+            self.is_ours(&node) && TopicCount::parse(&node.data).as_ref() == Ok(topic_count)
+        }))
     }
 
     /// The ids of all members, in order.

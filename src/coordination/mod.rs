@@ -34,7 +34,8 @@ mod topic_registry;
 
 mod lenient_json;
 
-#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
+#[cfg(test)]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
 mod tests;
 
 pub(crate) use assignment::Assignment;

@@ -44,19 +44,24 @@ impl TopicCount {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a topic without a stream or with a name that no topic can have.
+    /// [`Error::InvalidArgument`] for a topic without a stream, named twice, or with a name that no topic can
+    /// have.
     pub(crate) fn fixed(topics: impl IntoIterator<Item = (String, usize)>) -> Result<Self, Error> {
-        let topics: BTreeMap<String, usize> = topics.into_iter().collect();
-        for (topic, streams) in &topics {
-            check_topic(topic)?;
-            if *streams == 0 {
+        let mut counts = BTreeMap::new();
+        for (topic, streams) in topics {
+            check_topic(&topic)?;
+            if streams == 0 {
                 let reason =
                     format!("topic `{topic}` is asked for with 0 streams, at least 1 is needed");
                 return Err(invalid(reason));
             }
+            if counts.contains_key(&topic) {
+                return Err(invalid(format!("topic `{topic}` is asked for twice")));
+            }
+            counts.insert(topic, streams);
         }
-        check_total(&topics).map_err(invalid)?;
-        Ok(Self::Static(topics))
+        check_total(&counts).map_err(invalid)?;
+        Ok(Self::Static(counts))
     }
 
     /// A member that asks for nothing.
@@ -420,6 +425,14 @@ mod tests {
         for topic in ["", ".", "..", "a/b", "a b", "\u{e4}", &"a".repeat(256)] {
             refused(topic, 1);
         }
+    }
+
+    #[test]
+    fn a_topic_that_is_named_twice_is_refused() {
+        // The second number counted for the group and both for the streams, some of which then got nothing.
+        let twice = [2, 3].map(|streams| (String::from("orders"), streams));
+        let error = TopicCount::fixed(twice).unwrap_err();
+        assert!(error.to_string().contains("`orders` is asked for twice"));
     }
 
     #[test]

@@ -29,13 +29,18 @@ impl BufferPool {
         })
     }
 
-    /// An empty buffer with room for `size` bytes, which the caller has bounded.
+    /// A buffer with room for `size` bytes, which the caller has bounded. It holds whatever was in it before, to be
+    /// overwritten: memory that is known to hold something need not be zeroed before a read into it.
     pub(crate) fn take(&self, size: usize) -> Vec<u8> {
         let recycled = {
             let mut idle = self.idle.lock();
-            // The newest one first: its pages are the warmest.
-            let fitting = idle.buffers.iter().rposition(|b| b.capacity() >= size);
-            fitting.map(|index| {
+            // The smallest, so that the content of a compressed message does not take a buffer from the fetchers; of
+            // equal ones the newest: its pages are the warmest.
+            let buffers = idle.buffers.iter().enumerate().rev();
+            let fitting = buffers
+                .filter(|(_, buffer)| buffer.capacity() >= size)
+                .min_by_key(|(_, buffer)| buffer.capacity());
+            fitting.map(|(index, _)| index).map(|index| {
                 let buffer = idle.buffers.swap_remove(index);
                 idle.bytes = idle.bytes.saturating_sub(buffer.capacity());
                 buffer
@@ -44,8 +49,7 @@ impl BufferPool {
         recycled.unwrap_or_else(|| Vec::with_capacity(size))
     }
 
-    fn give_back(&self, mut buffer: Vec<u8>) {
-        buffer.clear();
+    fn give_back(&self, buffer: Vec<u8>) {
         let mut idle = self.idle.lock();
         if buffer.capacity() > 0 && idle.bytes + buffer.capacity() <= self.max_idle_bytes {
             idle.bytes += buffer.capacity();
@@ -101,7 +105,7 @@ mod tests {
         drop(PooledBuffer::new(bytes, &pool));
         let again = pool.take(50);
         assert_eq!(again.as_ptr(), address);
-        assert!(again.is_empty());
+        assert_eq!(again, b"old");
     }
 
     #[test]

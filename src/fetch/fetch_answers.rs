@@ -187,6 +187,7 @@ impl<'a> FetchAnswers<'a> {
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
         match (outline.last_offset, outline.end) {
+            (Some(last), _) if last < asked.offset => self.behind(asked, last),
             (Some(last), _) => self.deliver(asked, high_watermark, set, last),
             (None, SetEnd::Whole | SetEnd::Filler) => {
                 asked.info.note_high_watermark(high_watermark);
@@ -223,6 +224,12 @@ impl<'a> FetchAnswers<'a> {
                 .add(u64::try_from(bytes).unwrap_or(0));
             self.handled.delivered.push(info);
         }
+    }
+
+    /// No broker means that: taken at its word it would be asked the same for ever, without a pause.
+    fn behind(&mut self, asked: Asked, last: i64) {
+        let reason = format!("the answer ends at {last}, before {}", asked.offset);
+        self.handled.failed.push((asked.info, reason));
     }
 
     /// Damaged framing at the position itself: fetched again after a back-off, and told when it is still

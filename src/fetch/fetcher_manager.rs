@@ -94,10 +94,10 @@ impl FetcherManager {
             .get(&key)
             .is_some_and(|thread| thread.broker().address == broker.address && !thread.is_dead());
         if !usable {
-            outdated = fetchers.threads.remove(&key);
             let name = format!("fetcher-{}-{number}", broker.id);
             let thread = FetcherThread::start(name, broker.clone(), self.context.clone())?;
-            fetchers.threads.insert(key, thread);
+            // Only now: were there no new thread, the old one's partitions would be nobody's.
+            outdated = fetchers.threads.insert(key, thread);
         }
         if let Some(thread) = fetchers.threads.get(&key) {
             thread.add(Arc::clone(info));

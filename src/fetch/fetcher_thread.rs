@@ -318,6 +318,10 @@ impl Fetcher {
                 self.context.metadata.request_refresh();
             }
             match first_offset(answer) {
+                // Out of range, and to be taken all the same: it would be asked for again without a pause.
+                Ok(offset) if info.fetched() == Some(offset) => {
+                    failed.push((Arc::clone(info), format!("offset {offset} is out of range")));
+                }
                 Ok(offset) => self.reset(info, offset, *epoch),
                 Err(reason) => failed.push((Arc::clone(info), reason)),
             }
@@ -350,6 +354,7 @@ fn first_offset(answer: Option<PartitionOffsets>) -> Result<i64, String> {
     let answer = answer.ok_or_else(|| String::from("left out of the answer with offsets"))?;
     match (answer.error, answer.offsets.first()) {
         (Some(code), _) => Err(format!("no offset: {code}")),
+        (None, Some(offset)) if *offset < 0 => Err(format!("no offset: {offset}")),
         (None, Some(offset)) => Ok(*offset),
         (None, None) => Err(String::from("no offset in the answer with offsets")),
     }

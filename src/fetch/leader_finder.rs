@@ -31,6 +31,7 @@ impl LeaderFinder {
             if let Err(error) = self.look_up(&wanted, stop)
                 && !stop.is_stopped()
             {
+                self.context.stats.leader_lookup_failures.increment();
                 let reason = error.chain();
                 self.context
                     .events

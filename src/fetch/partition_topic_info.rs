@@ -227,8 +227,9 @@ impl PartitionTopicInfo {
         self.queue.wake_fetchers();
     }
 
-    /// Corruption was seen at `offset`. At the first sight everything from `position`, the next offset to
-    /// deliver, is fetched again, and what was fetched of it is dropped.
+    /// Corruption was seen at `offset`. At the first sight everything from `position` is fetched again, and
+    /// what was fetched of it is dropped. For the stream that is the next offset to deliver; for a fetcher
+    /// the offset it asked for, behind what is queued, which stays.
     pub(crate) fn suspect(&self, offset: i64, position: i64, epoch: u64) -> Verdict {
         let mut fetching = self.fetching.lock();
         if !self.is_current(epoch) {
@@ -238,8 +239,10 @@ impl PartitionTopicInfo {
             return Verdict::Confirmed;
         }
         fetching.suspect = Some(offset);
-        fetching.fetched = Some(position);
-        self.epoch.fetch_add(1, Ordering::AcqRel);
+        if fetching.fetched != Some(position) {
+            fetching.fetched = Some(position);
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+        }
         drop(fetching);
         self.queue.wake_fetchers();
         Verdict::FetchAgain
@@ -265,8 +268,8 @@ impl PartitionTopicInfo {
         Some(stopped)
     }
 
-    /// Stops fetching, and hands the bad message to the stream behind what it has still to deliver, so that
-    /// it is told once and not fetched again and again (D47).
+    /// Stops fetching, and hands the bad message, met by a fetch at `offset`, to the stream behind what it has
+    /// still to deliver, so that it is told once and not fetched again and again (D47). `false` when outdated.
     pub(crate) fn enqueue_bad(
         self: &Arc<Self>,
         offset: i64,
@@ -275,7 +278,7 @@ impl PartitionTopicInfo {
         entry: BadEntry,
     ) -> bool {
         let mut fetching = self.fetching.lock();
-        if !self.is_current(epoch) {
+        if fetching.fetched != Some(offset) || !self.is_current(epoch) {
             return false;
         }
         fetching.stopped = Some(StoppedAt { offset, resume });
@@ -393,6 +396,32 @@ mod tests {
         );
         assert!(!info.is_current(0), "what was queued is dropped");
         assert_eq!(info.suspect(7, 6, 1), Verdict::Confirmed);
+    }
+
+    #[test]
+    fn corruption_behind_what_is_queued_leaves_the_queue_alone() {
+        // A fetcher that met broken framing dropped the sound messages before it, which still waited for the
+        // stream, and did not ask for them again: they were lost.
+        let info = info(Some(5));
+        assert!(info.enqueue(chunk(&info, 5, 0), 9));
+        assert_eq!(info.suspect(9, 9, 0), Verdict::FetchAgain);
+        assert!(info.is_current(0), "5 to 8 are still to be delivered");
+        assert_eq!(
+            info.fetch_position(),
+            FetchPosition::At {
+                offset: 9,
+                epoch: 0
+            }
+        );
+        assert_eq!(info.suspect(9, 9, 0), Verdict::Confirmed);
+    }
+
+    #[test]
+    fn a_bad_message_met_by_a_fetcher_that_came_too_late_stops_nothing() {
+        let info = info(Some(5));
+        assert!(info.enqueue(chunk(&info, 5, 0), 9));
+        assert!(!info.enqueue_bad(5, 6, 0, BadEntry::TooLarge { needed: None }));
+        assert_eq!(info.stats().stopped_at, None);
     }
 
     #[test]

@@ -464,6 +464,45 @@ fn broken_framing_is_fetched_again_and_then_told_while_the_others_go_on() {
 }
 
 #[test]
+fn broken_framing_behind_sound_messages_costs_none_of_them() {
+    // The sound messages still waited for the stream when the fetcher met what follows them, and were dropped.
+    let script = vec![
+        Ok(messages(5..7)),
+        Ok(broken_framing(7)),
+        Ok(broken_framing(7)),
+    ];
+    let bench = Bench::start(&[Some(5)], [(0, script)]);
+    bench.await_failure(0);
+    let QueueEntry::Messages(chunk) = bench.take(0) else {
+        panic!("the sound ones come first");
+    };
+    assert!(chunk.info.is_current(chunk.epoch), "to be delivered");
+    let QueueEntry::Bad { offset, .. } = bench.take(0) else {
+        panic!("then what is broken");
+    };
+    assert_eq!(offset, 7);
+}
+
+#[test]
+fn an_answer_without_progress_is_a_failure_with_a_pause() {
+    // A broker that stays with its first message, or finds the offset that it names itself out of range, was
+    // asked again at once, without end.
+    let script = vec![Ok(messages(3..5))];
+    let bench = Bench::start(&[Some(7)], [(0, script)]);
+    assert!(bench.await_failure(0).contains("ends at 4, before 7"));
+    assert_eq!(bench.next_chunk(0), 7);
+
+    let script = vec![Err(ErrorCode::OffsetOutOfRange)];
+    let bench = Bench::start(&[Some(500)], [(0, script)]);
+    assert!(
+        bench
+            .await_failure(0)
+            .contains("offset 500 is out of range")
+    );
+    assert_eq!(bench.next_chunk(0), 500);
+}
+
+#[test]
 fn a_corrupt_answer_is_forgotten_when_the_next_one_is_sound() {
     // The first corrupt answer killed the original's fetcher in some versions (T33, D49).
     let bench = Bench::start(&[Some(0)], [(0, vec![Ok(broken_framing(0))])]);

@@ -11,8 +11,9 @@ use crate::protocol::request::Request;
 
 /// Receives each partition of a fetch response as soon as it has been read.
 pub(crate) trait FetchSink {
-    /// An empty buffer for the partition's message set, of which the peer says that it has `size` bytes.
+    /// A buffer for the partition's message set, of which the peer says that it has `size` bytes.
     ///
+    /// What it holds is overwritten, which costs less than filling an empty one.
     /// Its capacity is the sink's choice, never a promise of the peer's; the buffer grows as bytes arrive.
     fn buffer(&mut self, topic: &str, partition: i32, size: usize) -> Vec<u8>;
 
@@ -67,7 +68,6 @@ fn read_partition<R: Read>(
     let high_watermark = Some(body.i64("high_watermark")?).filter(|offset| *offset >= 0);
     let size = body.length("message_set")?;
     let mut message_set = sink.buffer(topic, partition, size);
-    message_set.clear();
     body.fill("message_set", size, &mut message_set)?;
     sink.partition(topic, partition, error, high_watermark, message_set);
     Ok(())

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::protocol::decode_error::DecodeError;
 
+/// Bytes by which an empty buffer grows at the most before the first of them has come.
+const LEAST_GROWTH: usize = 8 * 1024;
+
 /// Reads the fields of one frame, big-endian, each by its name.
 ///
 /// Counts and lengths are compared with the bytes that the frame has left before anything is done with them, and
@@ -153,7 +156,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Appends `length` bytes to `bytes`, which grows no faster than they arrive.
+    /// Replaces the content of `bytes` by `length` bytes; it grows no faster than they arrive.
+    ///
+    /// What `bytes` holds already is overwritten and not cleared first: only memory that was never used has to be
+    /// zeroed before a stream may read into it, which takes a good part of the time that the reading takes.
     pub(crate) fn fill(
         &mut self,
         field: &'static str,
@@ -161,12 +167,35 @@ impl<R: Read> Reader<R> {
         bytes: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         self.claim(field, length)?;
-        let mut part = (&mut self.stream).take(length_of(length));
-        match part.read_to_end(bytes) {
-            Ok(read) if read == length => Ok(()),
-            Ok(_) => Err(ended(field)),
+        let (read, outcome) = self.overwrite(length, bytes);
+        bytes.truncate(read);
+        match outcome {
+            Ok(()) if read == length => Ok(()),
+            Ok(()) => Err(ended(field)),
             Err(source) => Err(DecodeError::Io { field, source }),
         }
+    }
+
+    /// Reads `length` bytes over the front of `bytes`, or what comes before the end or an error; says how many.
+    fn overwrite(&mut self, length: usize, bytes: &mut Vec<u8>) -> (usize, io::Result<()>) {
+        let mut read = 0;
+        while read < length {
+            if read == bytes.len() {
+                let larger = bytes.len().saturating_mul(2).max(LEAST_GROWTH);
+                bytes.resize(larger.min(length), 0);
+            }
+            let end = bytes.len().min(length);
+            match self
+                .stream
+                .read(bytes.get_mut(read..end).unwrap_or_default())
+            {
+                Ok(0) => break,
+                Ok(more) => read = read.saturating_add(more),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (read, Err(error)),
+            }
+        }
+        (read, Ok(()))
     }
 
     fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
@@ -332,5 +361,17 @@ mod tests {
         );
         assert_eq!(bytes, [1; 10]);
         assert!(bytes.capacity() < 1 << 16);
+    }
+
+    #[test]
+    fn a_used_buffer_holds_nothing_but_the_new_bytes() {
+        let mut bytes = vec![9; 20];
+        let mut body = Reader::of_frame(&[1; 30][..], 30);
+        body.fill("message_set", 10, &mut bytes).unwrap();
+        assert_eq!(bytes, [1; 10]);
+        body.fill("message_set", 20, &mut bytes).unwrap();
+        assert_eq!(bytes, [1; 20]);
+        body.fill("message_set", 0, &mut bytes).unwrap();
+        assert!(bytes.is_empty());
     }
 }

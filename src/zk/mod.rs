@@ -44,5 +44,6 @@ pub(crate) use error::ZkError;
 pub(crate) use event::SessionEvent;
 pub(crate) use event::ZkEvent;
 
-#[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
+#[cfg(test)]
+#[cfg(any(feature = "embedded", feature = "real-brokers"))]
 mod tests;

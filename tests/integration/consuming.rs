@@ -3,6 +3,7 @@
 use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::TopicPartition;
+use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 use kafka_zk_consumer::protocol::Codec;
 use kafka_zk_consumer::protocol::MessageSetBuilder;
@@ -57,21 +58,24 @@ fn produce_all_kinds(cluster: &EmbeddedCluster, topic: &str, partition: i32) -> 
 
 #[test]
 fn every_message_of_every_codec_arrives_once_and_in_order_with_any_number_of_streams() {
-    let cluster = quick_cluster()
-        .brokers(2)
-        .topic("orders", 4, 2)
-        .start()
-        .unwrap();
-    let mut end = 0;
-    for partition in 0..4 {
-        end = produce_all_kinds(&cluster, "orders", partition);
-    }
-    for count in [1, 3, 6] {
-        let connector = connect(config(&cluster, &format!("with-{count}")));
-        let mut reading = Reading::start(streams(&connector, "orders", count));
-        reading.until_numbers(4, end);
-        connector.shutdown();
-        reading.assert_once_in_order(4, end);
+    for version in [BrokerVersion::V0_8_2, BrokerVersion::V0_9_0] {
+        let cluster = quick_cluster()
+            .version(version)
+            .brokers(2)
+            .topic("orders", 4, 2)
+            .start()
+            .unwrap();
+        let mut end = 0;
+        for partition in 0..4 {
+            end = produce_all_kinds(&cluster, "orders", partition);
+        }
+        for count in [1, 3, 6] {
+            let connector = connect(config(&cluster, &format!("with-{count}")));
+            let mut reading = Reading::start(streams(&connector, "orders", count));
+            reading.until_numbers(4, end);
+            connector.shutdown();
+            reading.assert_once_in_order(4, end);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests that need nothing installed: the tree's own rules, and whole consumers against an embedded cluster.
 
+// Clippy takes only functions with the attribute `test` for tests; what they share is test code as
+// well.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

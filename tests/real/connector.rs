@@ -18,6 +18,7 @@ use crate::member::wait_for_owners;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
+use crate::topics_support::connect;
 
 const GROUP: &str = "group1";
 const TOPIC: &str = "topic1";
@@ -30,7 +31,7 @@ fn cluster(brokers: i32, partitions: i32) -> RealCluster {
 }
 
 fn join(cluster: &RealCluster, name: &str, streams: usize) -> InProcess {
-    let config = config(cluster, GROUP).consumer_id(name).build().unwrap();
+    let config = config(&cluster.connect_string(), GROUP).consumer_id(name);
     InProcess::join(config, TOPIC, streams)
 }
 
@@ -52,8 +53,7 @@ fn two_members_share_a_topic_and_one_without_topics_changes_nothing() {
         first.count() >= 6 && second.count() >= 2
     });
 
-    let id = config(&cluster, GROUP).consumer_id("consumer3");
-    let third = ConsumerConnector::connect(id.build().unwrap()).unwrap();
+    let third = connect(config(&cluster.connect_string(), GROUP).consumer_id("consumer3"));
     let none: [(&str, usize); 0] = [];
     assert!(third.create_message_streams(none).unwrap().is_empty());
     let ids = shell.children("/consumers/group1/ids").unwrap();
@@ -108,10 +108,7 @@ fn a_second_member_takes_half_of_a_thousand_partitions() {
         cluster.create_topic(topic, 100, 1);
     }
     let shell = cluster.shell();
-    let connect = |name| {
-        let config = config(&cluster, GROUP).consumer_id(name).build().unwrap();
-        ConsumerConnector::connect(config).unwrap()
-    };
+    let connect = |name| connect(config(&cluster.connect_string(), GROUP).consumer_id(name));
     let join = |connector: &ConsumerConnector| {
         let counts = topics.iter().map(|topic| (topic.as_str(), 1));
         connector.create_message_streams(counts).unwrap()

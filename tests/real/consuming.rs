@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::BrokerAddress;
-use kafka_zk_consumer::ConsumerConfig;
-use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::StreamError;
 use kafka_zk_consumer::SyncProducer;
@@ -18,8 +15,10 @@ use kafka_zk_consumer::protocol::ProducePartition;
 use kafka_zk_consumer::protocol::ProduceRequest;
 use kafka_zk_consumer::protocol::RequiredAcks;
 
+use crate::member::config;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
+use crate::topics_support::connect;
 
 const PARTITIONS: i32 = 4;
 const PER_KIND: i32 = 100;
@@ -75,14 +74,8 @@ fn produce_all_kinds(cluster: &mut RealCluster, topic: &str) {
 }
 
 fn consume_all(cluster: &RealCluster, group: &str, streams: usize) {
-    let config = ConsumerConfig::builder()
-        .zookeeper_connect(cluster.connect_string())
-        .group_id(group)
-        .auto_offset_reset(AutoOffsetReset::Smallest)
-        .consumer_timeout(Some(Duration::from_secs(3)))
-        .build()
-        .unwrap();
-    let connector = ConsumerConnector::connect(config).unwrap();
+    let config = config(&cluster.connect_string(), group);
+    let connector = connect(config.consumer_timeout(Some(Duration::from_secs(3))));
     let mut topics = connector
         .create_message_streams([("orders", streams)])
         .unwrap();

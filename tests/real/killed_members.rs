@@ -1,24 +1,20 @@
 //! Members are killed, and start again at once: what their sessions hold is still there. Others stand still for
 //! longer than their sessions live, and go on as if nothing had happened.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
 
+use crate::member::OffsetWatch;
+use crate::member::Process;
+use crate::member::kzc_consume;
+use crate::member::numbered;
 use crate::numbered::Delivery;
 use crate::numbered::GROUP;
 use crate::numbered::Journal;
 use crate::numbered::Member;
 use crate::numbered::NumberedProducer;
-use crate::numbered::OffsetWatch;
 use crate::numbered::TOPIC;
 use crate::numbered::group_config;
 use crate::numbered::id_path;
@@ -32,6 +28,7 @@ use crate::support::wait_for;
 const PARTITIONS: i32 = 4;
 const PACE: Duration = Duration::from_millis(10);
 const LIMIT: Duration = Duration::from_secs(30);
+/// That of [`kzc_consume`] too.
 const SESSION: Duration = Duration::from_secs(4);
 
 #[test]
@@ -54,10 +51,10 @@ fn restart_after_kill(properties: &[&str], next: impl Fn(&str) -> ConsumerConfig
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();
     let journal = Journal::default();
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, PACE);
-    let offsets = OffsetWatch::start(&zookeeper, PARTITIONS);
+    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     for _ in 0..2 {
-        let mut killed = MemberProcess::start(&zookeeper, properties, &journal);
+        let mut killed = start(&zookeeper, properties, &journal);
         let id = wait_for(LIMIT, "a member", || {
             let ids = shell.children(&format!("/consumers/{GROUP}/ids")).ok()?;
             without_group(ids.first()?)
@@ -99,11 +96,11 @@ fn a_member_that_stood_still_for_longer_than_its_session_disturbs_nobody() {
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();
     let journal = Journal::default();
-    let mut a = MemberProcess::start(&zookeeper, &["consumer.id=a"], &journal);
+    let mut a = start(&zookeeper, &["consumer.id=a"], &journal);
     wait_for_owners(&shell, &["a"; 4]);
     let b = Member::join(member_config(&zookeeper, "b", SESSION), &journal);
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, PACE);
-    let offsets = OffsetWatch::start(&zookeeper, PARTITIONS);
+    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     for _ in 0..3 {
         wait_for_owners(&shell, &["a", "a", "b", "b"]);
         journal.wait_for_flow(PARTITIONS);
@@ -127,76 +124,27 @@ fn without_group(member: &str) -> Option<String> {
     member.strip_prefix(&format!("{GROUP}_")).map(str::to_owned)
 }
 
-/// `kzc consume`: a member in a process of its own; killed when dropped.
-struct MemberProcess {
-    child: Child,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl MemberProcess {
-    /// Joins the group; what it prints goes into the journal.
-    fn start(zookeeper: &str, properties: &[&str], journal: &Journal) -> Self {
-        let session = format!("zookeeper.session.timeout.ms={}", SESSION.as_millis());
-        let properties = properties.iter().copied();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kzc"))
-            .args(["consume", "--zookeeper", zookeeper, "--topic", TOPIC])
-            .args(["--group", GROUP, "--from-beginning"])
-            .args(["--print", "partition,offset,value"])
-            .args(["--property", "auto.commit.interval.ms=200"])
-            .args(["--property", &session])
-            .args(properties.flat_map(|property| ["--property", property]))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let journal = journal.clone();
-        let reader = thread::spawn(move || {
-            let mut line = String::new();
-            // A line without end was cut by the kill.
-            while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
-                journal.note(parse(&line));
-                line.clear();
-            }
-        });
-        Self {
-            child,
-            reader: Some(reader),
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
-        let status = Command::new("kill").args([signal, &id]).status();
-        assert!(status.unwrap().success());
-    }
-
-    /// SIGKILL: its session lives on for a while, and with it its nodes.
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        if let Some(reader) = self.reader.take() {
-            reader.join().unwrap();
-        }
-    }
-}
-
-impl Drop for MemberProcess {
-    fn drop(&mut self) {
-        // Fails if it is dead already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// `kzc consume`, whose messages go into the journal.
+fn start(zookeeper: &str, properties: &[&str], journal: &Journal) -> Process {
+    let journal = journal.clone();
+    let properties = properties.iter().copied();
+    let mut command = kzc_consume(zookeeper, GROUP, TOPIC);
+    command
+        .args(["--print", "partition,offset,value"])
+        .args(["--property", "auto.commit.interval.ms=200"])
+        .args(properties.flat_map(|property| ["--property", property]));
+    Process::start_with(&mut command, move |line| journal.note(parse(line)))
 }
 
 fn parse(line: &str) -> Delivery {
-    let mut fields = line.trim_end().split('\t');
-    let mut next = || fields.next().unwrap().parse::<u64>().unwrap();
+    let fields: Vec<&str> = line.split('\t').collect();
+    let (partition, number) = numbered(fields[2]);
+    assert_eq!(fields[0], partition.to_string());
     Delivery {
         member: String::from("killed"),
-        partition: i32::try_from(next()).unwrap(),
-        offset: i64::try_from(next()).unwrap(),
-        number: next(),
+        partition,
+        offset: fields[1].parse().unwrap(),
+        number,
         at: Instant::now(),
     }
 }

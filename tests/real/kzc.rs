@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::io::BufReader;
 use std::io::Read;
-use std::process::Child;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::member::KilledOnDrop;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
@@ -64,23 +64,6 @@ fn committed(cluster: &RealCluster, group: &str, partition: i32) -> Option<usize
         .get(&path)
         .ok()
         .map(|text| text.parse().unwrap())
-}
-
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status();
-    assert!(status.unwrap().success());
-}
-
-/// Kills what a failed test leaves behind.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -163,7 +146,7 @@ fn signals_end_it_with_its_offsets_committed_and_its_nodes_gone() {
     cluster.produce("orders", 0, &["a", "b", "c"]);
     let more = ["--group", "g", "--from-beginning"];
     for (name, count) in [("-INT", 3), ("-TERM", 4)] {
-        let mut running = Running(kzc(&cluster, "consume", &more).spawn().unwrap());
+        let mut running = KilledOnDrop(kzc(&cluster, "consume", &more).spawn().unwrap());
         let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
         // At the end of the log a message is shown at once.
         let first = lines.next().unwrap().unwrap();
@@ -171,7 +154,7 @@ fn signals_end_it_with_its_offsets_committed_and_its_nodes_gone() {
             lines.next().unwrap().unwrap();
         }
         assert_eq!(first, if count == 3 { "a" } else { "d" });
-        signal(&running.0, name);
+        running.signal(name);
         assert!(lines.next().is_none());
         assert!(running.0.wait().unwrap().success());
         let mut stderr = String::new();
@@ -199,7 +182,7 @@ fn a_closed_pipe_ends_it_quietly_and_what_was_not_written_does_not_count() {
     let values = numbered(&"x".repeat(200), 20_000);
     produce(&cluster, 0, &values);
     let more = ["--group", "g", "--from-beginning"];
-    let mut running = Running(kzc(&cluster, "consume", &more).spawn().unwrap());
+    let mut running = KilledOnDrop(kzc(&cluster, "consume", &more).spawn().unwrap());
     let mut reader = BufReader::new(running.0.stdout.take().unwrap());
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
@@ -241,7 +224,7 @@ fn without_commit_the_group_begins_anew_each_time() {
 fn a_topic_that_does_not_exist_yet_is_waited_for() {
     let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
     let more = ["--from-beginning", "--max-messages", "1"];
-    let mut running = Running(kzc(&cluster, "consume", &more).spawn().unwrap());
+    let mut running = KilledOnDrop(kzc(&cluster, "consume", &more).spawn().unwrap());
     let mut stderr = BufReader::new(running.0.stderr.take().unwrap()).lines();
     let warning = stderr.next().unwrap().unwrap();
     assert!(warning.contains("waiting for topic orders"), "{warning}");
@@ -263,8 +246,8 @@ fn a_topic_that_does_not_exist_yet_is_waited_for() {
 fn two_members_share_the_partitions() {
     let cluster = cluster(2);
     let more = ["--group", "g", "--from-beginning", "--print", "partition"];
-    let mut members: Vec<Running> = (0..2)
-        .map(|_| Running(kzc(&cluster, "consume", &more).spawn().unwrap()))
+    let mut members: Vec<KilledOnDrop> = (0..2)
+        .map(|_| KilledOnDrop(kzc(&cluster, "consume", &more).spawn().unwrap()))
         .collect();
     let shell = cluster.shell();
     wait_until(LIMIT, "two owners", || {
@@ -277,7 +260,7 @@ fn two_members_share_the_partitions() {
     for member in &mut members {
         let mut lines = BufReader::new(member.0.stdout.take().unwrap()).lines();
         partitions.insert(lines.next().unwrap().unwrap());
-        signal(&member.0, "-TERM");
+        member.signal("-TERM");
         assert!(member.0.wait().unwrap().success());
     }
     assert_eq!(

@@ -32,7 +32,8 @@ fn killed_leaders_cost_neither_a_message_nor_a_rebalance() {
     let journal = Journal::default();
     let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
     let member = Member::join(config.refresh_leader_backoff(BACKOFF), &journal);
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, Duration::from_millis(10));
+    let producer =
+        NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
     journal.wait_for_flow(PARTITIONS);
     let state = member.connector.state();
     let rebalances = member.rebalances();

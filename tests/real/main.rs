@@ -16,9 +16,7 @@ mod bad_input;
 mod bad_messages;
 mod connector;
 mod consuming;
-#[cfg(feature = "embedded")]
 mod embedded_brokers;
-#[cfg(feature = "embedded")]
 mod embedded_zookeeper;
 mod hostile_brokers;
 mod killed_members;

@@ -8,8 +8,6 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 use std::thread::JoinHandle;
@@ -19,36 +17,32 @@ use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
-use kafka_zk_consumer::MessageStream;
-use kafka_zk_consumer::StreamError;
 use parking_lot::Mutex;
 
-use crate::support::BrokerConnection;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_for;
 use crate::support::wait_until;
+use crate::topics_support::Reader;
+use crate::topics_support::connect;
 
 /// How long a group may take to settle: a JVM may have to start meanwhile.
 pub(crate) const SETTLE_LIMIT: Duration = Duration::from_secs(40);
 
-/// Pause between two rounds of a [`Flow`].
-const FLOW_PAUSE: Duration = Duration::from_millis(10);
-
 /// Pause between two looks at the stored offsets.
-const GUARD_PAUSE: Duration = Duration::from_millis(20);
+const WATCH_PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts at the smallest offset, and waits for nothing longer than a test should take.
-pub(crate) fn config(cluster: &RealCluster, group: &str) -> ConsumerConfigBuilder {
+/// Starts at the smallest offset, and waits for nothing longer than a test should take. The timer commits
+/// after its default of a minute, that is, in no test.
+pub(crate) fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
     ConsumerConfig::builder()
-        .zookeeper_connect(cluster.connect_string())
+        .zookeeper_connect(zookeeper)
         .zookeeper_session_timeout(Duration::from_secs(4))
-        .zookeeper_sync_time(Duration::from_millis(200))
+        .zookeeper_connection_timeout(Duration::from_secs(20))
         .group_id(group)
         .rebalance_backoff(Duration::from_millis(500))
         .rebalance_max_retries(20)
         .refresh_leader_backoff(Duration::from_millis(100))
-        .auto_commit_interval(Duration::from_millis(500))
         .auto_offset_reset(AutoOffsetReset::Smallest)
 }
 
@@ -64,13 +58,19 @@ pub(crate) type Numbers = BTreeMap<i32, Vec<i64>>;
 pub(crate) fn numbers<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Numbers {
     let mut numbers = Numbers::new();
     for value in values {
-        let (partition, number) = value.as_ref().split_once('/').expect("a numbered message");
-        numbers
-            .entry(partition.parse().expect("number of a partition"))
-            .or_default()
-            .push(number.parse().expect("number of a message"));
+        let (partition, number) = numbered(value.as_ref());
+        numbers.entry(partition).or_default().push(number);
     }
     numbers
+}
+
+/// Partition and number of a [`value`].
+pub(crate) fn numbered(value: &str) -> (i32, i64) {
+    let (partition, number) = value.split_once('/').expect("a numbered message");
+    (
+        partition.parse().expect("number of a partition"),
+        number.parse().expect("number of a message"),
+    )
 }
 
 /// Appends the messages `from..to` to each partition.
@@ -82,91 +82,28 @@ pub(crate) fn produce(cluster: &RealCluster, topic: &str, partitions: i32, from:
     }
 }
 
-/// Numbered messages that flow into every partition of a topic until it is stopped.
-pub(crate) struct Flow {
-    stop: mpsc::Sender<()>,
-    sent: Arc<AtomicI64>,
-    thread: JoinHandle<()>,
-}
-
-impl Flow {
-    /// Goes on after message `from - 1`. Leaders must not move meanwhile.
-    pub(crate) fn start(
-        cluster: &mut RealCluster,
-        topic: &str,
-        partitions: i32,
-        from: i64,
-    ) -> Self {
-        let mut leaders: Vec<BrokerConnection> = (0..partitions)
-            .map(|partition| {
-                let leader = cluster.leader(topic, partition);
-                BrokerConnection::open(&cluster.broker(leader).address()).unwrap()
-            })
-            .collect();
-        let (stop, stopped) = mpsc::channel();
-        let sent = Arc::new(AtomicI64::new(from));
-        let (count, topic) = (Arc::clone(&sent), topic.to_owned());
-        let thread = thread::spawn(move || {
-            while stopped.recv_timeout(FLOW_PAUSE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                let number = count.load(Ordering::SeqCst);
-                for (partition, leader) in (0..).zip(&mut leaders) {
-                    let value = value(partition, number);
-                    leader
-                        .produce(&topic, partition, &[(None, value.as_bytes())])
-                        .expect("produce");
-                }
-                count.store(number + 1, Ordering::SeqCst);
-            }
-        });
-        Self { stop, sent, thread }
-    }
-
-    /// How many messages each partition has got at least.
-    pub(crate) fn sent(&self) -> i64 {
-        self.sent.load(Ordering::SeqCst)
-    }
-
-    /// How many messages each partition has got in all.
-    pub(crate) fn stop(self) -> i64 {
-        drop(self.stop);
-        self.thread.join().expect("the flow ran without an error");
-        self.sent.load(Ordering::SeqCst)
-    }
-}
-
 /// A member in this process, each of whose streams is read by a thread of its own.
 pub(crate) struct InProcess {
     pub(crate) connector: Arc<ConsumerConnector>,
-    values: Arc<Mutex<Vec<String>>>,
-    readers: Vec<JoinHandle<()>>,
+    reader: Reader,
 }
 
 impl InProcess {
     /// Joins the group of `config` with so many streams of one topic.
-    pub(crate) fn join(config: ConsumerConfig, topic: &str, streams: usize) -> Self {
-        let connector = ConsumerConnector::connect(config).unwrap();
+    pub(crate) fn join(config: ConsumerConfigBuilder, topic: &str, streams: usize) -> Self {
+        let connector = connect(config);
         let topics = connector
             .create_message_streams([(topic, streams)])
             .unwrap();
-        let values = Arc::new(Mutex::new(Vec::new()));
-        let readers = topics
-            .into_values()
-            .flatten()
-            .map(|stream| {
-                let values = Arc::clone(&values);
-                thread::spawn(move || collect(stream, &values))
-            })
-            .collect();
         Self {
             connector: Arc::new(connector),
-            values,
-            readers,
+            reader: Reader::start(topics.into_values().flatten()),
         }
     }
 
-    /// The messages seen so far.
+    /// The messages seen so far, those of each partition in the order in which they came.
     pub(crate) fn values(&self) -> Vec<String> {
-        self.values.lock().clone()
+        self.reader.all_values()
     }
 
     /// As [`values`](Self::values), by partition.
@@ -175,48 +112,30 @@ impl InProcess {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.values.lock().len()
+        self.values().len()
     }
 
     /// Leaves the group in order; returns all that was seen.
+    #[track_caller]
     pub(crate) fn leave(self) -> Vec<String> {
         self.connector.shutdown();
-        for reader in self.readers {
-            reader.join().expect("a reader without an error");
-        }
-        self.values.lock().clone()
-    }
-}
-
-/// Takes every message, in order, until the stream ends.
-fn collect(stream: MessageStream, values: &Mutex<Vec<String>>) {
-    for message in stream {
-        match message {
-            Ok(message) => {
-                let value = String::from_utf8(message.value().unwrap().to_vec()).unwrap();
-                values.lock().push(value);
-            }
-            Err(StreamError::Timeout) => {}
-            Err(error) => panic!("{error}"),
-        }
+        assert_eq!(self.reader.errors(), []);
+        self.reader.finish()
     }
 }
 
 /// `kzc consume` with the settings of [`config`], for [`Process::start`].
-pub(crate) fn kzc_consume(cluster: &RealCluster, group: &str, topic: &str, id: &str) -> Command {
+pub(crate) fn kzc_consume(zookeeper: &str, group: &str, topic: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kzc"));
     command
         .env_remove("RUST_LOG")
-        .args(["consume", "--zookeeper", &cluster.connect_string()])
-        .args(["--topic", topic, "--group", group, "--from-beginning"])
-        .args(["--property", &format!("consumer.id={id}")]);
+        .args(["consume", "--zookeeper", zookeeper])
+        .args(["--topic", topic, "--group", group, "--from-beginning"]);
     for property in [
         "zookeeper.session.timeout.ms=4000",
-        "zookeeper.sync.time.ms=200",
         "rebalance.backoff.ms=500",
         "rebalance.max.retries=20",
         "refresh.leader.backoff.ms=100",
-        "auto.commit.interval.ms=500",
     ] {
         command.args(["--property", property]);
     }
@@ -225,33 +144,48 @@ pub(crate) fn kzc_consume(cluster: &RealCluster, group: &str, topic: &str, id: &
 
 /// A member in a process of its own, which prints a message a line; killed when dropped.
 pub(crate) struct Process {
-    child: Child,
+    child: KilledOnDrop,
     lines: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Process {
+    /// Keeps the messages that it prints.
     pub(crate) fn start(command: &mut Command) -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let mut process = Self::start_with(command, move |line| {
+            // Before the first message, and in lines of its own, a test binary talks of itself.
+            let last = line.rsplit(' ').next().unwrap_or_default();
+            if last.contains('/') {
+                kept.lock().push(last.to_owned());
+            }
+        });
+        process.lines = lines;
+        process
+    }
+
+    /// Gives every line that it prints to `take`. One without an end was cut by a kill, and says nothing.
+    pub(crate) fn start_with(
+        command: &mut Command,
+        mut take: impl FnMut(&str) + Send + 'static,
+    ) -> Self {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let reader = thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                // Before the first message, and in lines of its own, a test binary talks of itself.
-                let last = line.rsplit(' ').next().unwrap_or_default();
-                if last.contains('/') {
-                    kept.lock().push(last.to_owned());
-                }
+            let mut line = String::new();
+            while stdout.read_line(&mut line).is_ok() && line.ends_with('\n') {
+                take(line.trim_end());
+                line.clear();
             }
         });
         Self {
-            child,
-            lines,
+            child: KilledOnDrop(child),
+            lines: Arc::default(),
             reader: Some(reader),
         }
     }
@@ -269,24 +203,28 @@ impl Process {
         });
     }
 
+    #[track_caller]
+    pub(crate) fn signal(&self, name: &str) {
+        self.child.signal(name);
+    }
+
     /// SIGTERM: it leaves the group in order. Returns when it has ended, well, and all that it has printed is
     /// read.
     #[track_caller]
     pub(crate) fn stop(&mut self) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
-        assert!(sent.success());
+        self.signal("-TERM");
         let ended = wait_for(SETTLE_LIMIT, "a process to end", || {
-            self.child.try_wait().unwrap()
+            self.child.0.try_wait().unwrap()
         });
         assert!(ended.success(), "{ended}");
         self.read_to_end();
     }
 
-    /// SIGKILL; returns when all that it has printed is read.
+    /// SIGKILL: its session lives on for a while, and with it its nodes. Returns when all that it has printed
+    /// is read.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
         self.read_to_end();
     }
 
@@ -297,10 +235,23 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+/// Leaves no process behind when a test fails.
+pub(crate) struct KilledOnDrop(pub(crate) Child);
+
+impl KilledOnDrop {
+    #[track_caller]
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Fails if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -344,11 +295,25 @@ pub(crate) fn wait_for_owners(
     partitions: i32,
     threads: &[&str],
 ) {
-    let expected = range(partitions, threads);
+    wait_for_just_these(shell, group, topic, &range(partitions, threads));
+}
+
+/// Waits until the owner nodes say this.
+#[track_caller]
+pub(crate) fn wait_for_just_these(
+    shell: &ZooKeeperShell,
+    group: &str,
+    topic: &str,
+    expected: &Owners,
+) {
     let what = format!("the owners {expected:?}");
     wait_until(SETTLE_LIMIT, &what, || {
-        owners(shell, group, topic) == expected
+        owners(shell, group, topic) == *expected
     });
+}
+
+fn offset_path(group: &str, topic: &str, partition: i32) -> String {
+    format!("/consumers/{group}/offsets/{topic}/{partition}")
 }
 
 /// The offset that a group has stored in ZooKeeper: the next message to read.
@@ -358,40 +323,41 @@ pub(crate) fn stored_offset(
     topic: &str,
     partition: i32,
 ) -> Option<i64> {
-    let path = format!("/consumers/{group}/offsets/{topic}/{partition}");
-    let offset = shell.get(&path).ok()?;
+    let offset = shell.get(&offset_path(group, topic, partition)).ok()?;
     Some(offset.parse().expect("an offset"))
 }
 
-/// Looks at the stored offsets all the time: none may ever go back.
-pub(crate) struct OffsetGuard {
+/// Looks all the time at the stored offsets, which must never go back.
+pub(crate) struct OffsetWatch {
     stop: mpsc::Sender<()>,
-    thread: JoinHandle<Vec<String>>,
+    thread: JoinHandle<Result<(), String>>,
 }
 
-impl OffsetGuard {
-    pub(crate) fn start(cluster: &RealCluster, group: &str, topic: &str, partitions: i32) -> Self {
-        let shell = cluster.shell();
-        let (group, topic) = (group.to_owned(), topic.to_owned());
+impl OffsetWatch {
+    pub(crate) fn start(zookeeper: &str, group: &str, topic: &str, partitions: i32) -> Self {
+        let zookeeper = zookeeper.to_owned();
+        let paths: Vec<String> = (0..partitions)
+            .map(|partition| offset_path(group, topic, partition))
+            .collect();
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            let mut last = BTreeMap::new();
-            let mut steps_back = Vec::new();
-            while stopped.recv_timeout(GUARD_PAUSE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                for partition in 0..partitions {
-                    let Some(offset) = stored_offset(&shell, &group, &topic, partition) else {
-                        continue;
-                    };
-                    if let Some(before) = last.insert(partition, offset)
-                        && offset < before
-                    {
-                        steps_back.push(format!("{topic}-{partition}: {before} -> {offset}"));
-                    }
+        let body = move || {
+            let mut stored = BTreeMap::new();
+            let mut shell = None;
+            while stopped.recv_timeout(WATCH_PAUSE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // ZooKeeper may be away.
+                let Some(open) = shell.take().or_else(|| open(&zookeeper)) else {
+                    continue;
+                };
+                if look(&open, &paths, &mut stored)? {
+                    shell = Some(open);
                 }
             }
-            steps_back
-        });
-        Self { stop, thread }
+            Ok(())
+        };
+        Self {
+            stop,
+            thread: thread::spawn(body),
+        }
     }
 
     /// # Panics
@@ -399,22 +365,47 @@ impl OffsetGuard {
     #[track_caller]
     pub(crate) fn finish(self) {
         drop(self.stop);
-        let steps_back = self.thread.join().expect("the guard ran without an error");
-        assert_eq!(steps_back, Vec::<String>::new(), "offsets went back");
+        assert_eq!(self.thread.join().unwrap(), Ok(()));
     }
 }
 
-/// Of each partition, the numbers `0..count` that nobody has seen.
-pub(crate) fn missing(seen: &[&Numbers], partitions: i32, count: i64) -> Numbers {
+fn open(zookeeper: &str) -> Option<ZooKeeperShell> {
+    ZooKeeperShell::try_connect(zookeeper, Duration::from_secs(10)).ok()
+}
+
+/// `false` when the connection is broken.
+fn look(
+    shell: &ZooKeeperShell,
+    paths: &[String],
+    stored: &mut BTreeMap<String, i64>,
+) -> Result<bool, String> {
+    for path in paths {
+        match shell.get(path) {
+            Ok(text) => {
+                let offset = text.parse().map_err(|_| format!("{path} holds {text}"))?;
+                let before = stored.insert(path.clone(), offset).unwrap_or(-1);
+                if offset < before {
+                    return Err(format!("{path} went back from {before} to {offset}"));
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Of each partition, the numbers from 0 to what was `written` that nobody has seen.
+pub(crate) fn missing(seen: &[&Numbers], written: &[i64]) -> Numbers {
     let mut missing = Numbers::new();
-    for partition in 0..partitions {
+    for (partition, count) in (0..).zip(written) {
         let present: BTreeSet<i64> = seen
             .iter()
             .filter_map(|numbers| numbers.get(&partition))
             .flatten()
             .copied()
             .collect();
-        let gaps: Vec<i64> = (0..count).filter(|n| !present.contains(n)).collect();
+        let gaps: Vec<i64> = (0..*count).filter(|n| !present.contains(n)).collect();
         if !gaps.is_empty() {
             missing.insert(partition, gaps);
         }

@@ -3,12 +3,9 @@
 
 use std::time::Duration;
 
-use kafka_zk_consumer::ConsumerConnector;
-
-use crate::member::Flow;
 use crate::member::InProcess;
 use crate::member::Numbers;
-use crate::member::OffsetGuard;
+use crate::member::OffsetWatch;
 use crate::member::Process;
 use crate::member::config;
 use crate::member::kzc_consume;
@@ -16,12 +13,14 @@ use crate::member::missing;
 use crate::member::numbers;
 use crate::member::owners;
 use crate::member::wait_for_owners;
+use crate::numbered::NumberedProducer;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
+use crate::topics_support::connect;
 
 const GROUP: &str = "mixed";
 const TOPIC: &str = "orders";
@@ -30,6 +29,7 @@ const PARTITIONS: i32 = 4;
 const CHANGES: usize = 6;
 
 const LIMIT: Duration = Duration::from_secs(30);
+const PACE: Duration = Duration::from_millis(10);
 
 #[test]
 fn members_of_0_8_2_2_share_a_group_with_ours_on_0_8_2_2() {
@@ -53,8 +53,8 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     let shell = cluster.shell();
     let settled = |threads: &[&str]| wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, threads);
-    let flow = Flow::start(&mut cluster, TOPIC, PARTITIONS, 0);
-    let guard = OffsetGuard::start(&cluster, GROUP, TOPIC, PARTITIONS);
+    let flow = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let guard = OffsetWatch::start(&cluster.connect_string(), GROUP, TOPIC, PARTITIONS);
 
     let b = join(&cluster, "b");
     settled(&["mixed_b-0"]);
@@ -66,7 +66,11 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     wait_for_progress("the original", || a.lines().len());
     wait_for_progress("ours beside the original", || b.count());
 
-    let mut c = Process::start(&mut kzc_consume(&cluster, GROUP, TOPIC, "c"));
+    let mut c = Process::start(
+        kzc_consume(&cluster.connect_string(), GROUP, TOPIC)
+            .args(["--property", "consumer.id=c"])
+            .args(["--property", "auto.commit.interval.ms=500"]),
+    );
     settled(&["mixed_a-0", "mixed_b-0", "mixed_c-0"]);
     wait_for_progress("the original beside two of ours", || a.lines().len());
     wait_for_progress("the second of ours", || c.lines().len());
@@ -84,13 +88,13 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     settled(&["mixed_d-0"]);
     wait_for_progress("the original after ours", || d.lines().len());
 
-    let count = flow.stop();
+    let written = flow.stop();
     let lines_of_a = numbers(a.lines());
     let ours = [numbers(&by_b), numbers(&by_c)];
     let nothing_missing = || {
         let lines_of_d = numbers(d.lines());
         let seen = [&ours[0], &ours[1], &lines_of_a, &lines_of_d];
-        missing(&seen, PARTITIONS, count).is_empty()
+        missing(&seen, &written).is_empty()
     };
     wait_until(LIMIT, "every message to be seen", nothing_missing);
     d.stop();
@@ -101,7 +105,7 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
         assert_in_order(seen);
     }
     let total = by_b.len() + by_c.len() + a.lines().len() + d.lines().len();
-    let sent = usize::try_from(count).unwrap() * 4;
+    let sent = usize::try_from(written.iter().sum::<i64>()).unwrap();
     println!("{sent} messages, {} repeats", total - sent);
 }
 
@@ -114,8 +118,7 @@ fn a_filter_of_the_original_shares_only_what_it_lets_pass() {
         cluster.create_topic(topic, 2, 1);
     }
     let shell = cluster.shell();
-    let config = config(&cluster, GROUP).consumer_id("b").build().unwrap();
-    let ours = ConsumerConnector::connect(config).unwrap();
+    let ours = connect(config(&cluster.connect_string(), GROUP).consumer_id("b"));
     let _unread = ours.create_message_streams(topics.map(|topic| (topic, 1)));
     for topic in topics {
         wait_for_owners(&shell, GROUP, topic, 2, &["mixed_b-0"]);
@@ -145,7 +148,9 @@ fn a_filter_of_the_original_shares_only_what_it_lets_pass() {
 }
 
 fn join(cluster: &RealCluster, name: &str) -> InProcess {
-    let config = config(cluster, GROUP).consumer_id(name).build().unwrap();
+    let config = config(&cluster.connect_string(), GROUP)
+        .consumer_id(name)
+        .auto_commit_interval(Duration::from_millis(500));
     InProcess::join(config, TOPIC, 1)
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::Sender;
@@ -11,14 +13,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-use kafka_zk_consumer::AutoOffsetReset;
-use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::TopicPartition;
 
+use crate::member::config;
+use crate::member::numbered;
+use crate::member::value;
+use crate::member::wait_for_just_these;
 use crate::support::BrokerConnection;
 use crate::support::Kafka;
 use crate::support::RealCluster;
@@ -37,44 +41,46 @@ pub(crate) fn member_config(zookeeper: &str, id: &str, session: Duration) -> Con
 
 /// The same for a member that makes up its id.
 pub(crate) fn group_config(zookeeper: &str, session: Duration) -> ConsumerConfigBuilder {
-    ConsumerConfig::builder()
-        .zookeeper_connect(zookeeper)
-        .group_id(GROUP)
+    config(zookeeper, GROUP)
         .zookeeper_session_timeout(session)
-        .zookeeper_connection_timeout(Duration::from_secs(20))
-        .auto_offset_reset(AutoOffsetReset::Smallest)
         .auto_commit_interval(Duration::from_millis(200))
-        .rebalance_backoff(Duration::from_millis(500))
-        .rebalance_max_retries(20)
 }
 
-/// Threads that append "0", "1", ... to each partition, one message at a time and each acknowledged by all
-/// replicas in sync.
+/// Threads that append numbered messages to each partition, one at a time and each acknowledged by all replicas
+/// in sync.
 ///
 /// When a broker fails, the message is sent to the next one: a number may stand twice in a row in the log.
 pub(crate) struct NumberedProducer {
     stop: Vec<Sender<()>>,
-    threads: Vec<JoinHandle<u64>>,
+    threads: Vec<JoinHandle<()>>,
+    /// Of each partition.
+    sent: Vec<Arc<AtomicI64>>,
 }
 
 impl NumberedProducer {
-    pub(crate) fn start(cluster: &mut RealCluster, partitions: i32, pause: Duration) -> Self {
+    pub(crate) fn start(
+        cluster: &mut RealCluster,
+        topic: &'static str,
+        partitions: i32,
+        pause: Duration,
+    ) -> Self {
         let brokers: Vec<String> = cluster.brokers().iter().map(Kafka::address).collect();
         let mut producer = Self {
             stop: Vec::new(),
             threads: Vec::new(),
+            sent: Vec::new(),
         };
         for partition in 0..partitions {
             let (stop, stopped) = mpsc::channel();
-            let brokers = brokers.clone();
+            let sent = Arc::new(AtomicI64::new(0));
+            producer.sent.push(Arc::clone(&sent));
+            let mut leader = Leader::new(brokers.clone());
             let body = move || {
-                let mut leader = Leader::new(brokers);
-                let mut number = 0;
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                    leader.append(partition, number);
-                    number += 1;
+                    let value = value(partition, sent.load(Ordering::SeqCst));
+                    leader.append(topic, partition, &value);
+                    sent.fetch_add(1, Ordering::SeqCst);
                 }
-                number
             };
             producer.stop.push(stop);
             producer.threads.push(thread::spawn(body));
@@ -82,11 +88,19 @@ impl NumberedProducer {
         producer
     }
 
-    /// How many numbers each partition has got.
-    pub(crate) fn stop(mut self) -> Vec<u64> {
+    /// How many messages each partition has got at least.
+    pub(crate) fn sent(&self) -> Vec<i64> {
+        let sent = self.sent.iter();
+        sent.map(|sent| sent.load(Ordering::SeqCst)).collect()
+    }
+
+    /// How many messages each partition has got in all.
+    pub(crate) fn stop(mut self) -> Vec<i64> {
         self.stop.clear();
-        let threads = self.threads.drain(..);
-        threads.map(|thread| thread.join().unwrap()).collect()
+        for thread in self.threads.drain(..) {
+            thread.join().expect("it ran without an error");
+        }
+        self.sent()
     }
 }
 
@@ -106,8 +120,7 @@ impl Leader {
         }
     }
 
-    fn append(&mut self, partition: i32, number: u64) {
-        let value = number.to_string();
+    fn append(&mut self, topic: &str, partition: i32, value: &str) {
         wait_until(SOON, "a leader that takes a message", || {
             if self.connection.is_none() {
                 self.tried += 1;
@@ -116,7 +129,7 @@ impl Leader {
             }
             let appended = self.connection.as_mut().is_some_and(|connection| {
                 let message = (None, value.as_bytes());
-                connection.produce(TOPIC, partition, &[message]).is_ok()
+                connection.produce(topic, partition, &[message]).is_ok()
             });
             if !appended {
                 self.connection = None;
@@ -132,7 +145,7 @@ pub(crate) struct Delivery {
     pub(crate) member: String,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
-    pub(crate) number: u64,
+    pub(crate) number: i64,
     pub(crate) at: Instant,
 }
 
@@ -173,9 +186,9 @@ impl Journal {
 
     /// Waits until every number was seen: the last ones of each partition are the last to come.
     #[track_caller]
-    pub(crate) fn wait_for_all(&self, written: &[u64]) {
+    pub(crate) fn wait_for_all(&self, written: &[i64]) {
         wait_until(SOON, "all numbers", || {
-            let mut seen: BTreeMap<i32, u64> = BTreeMap::new();
+            let mut seen: BTreeMap<i32, i64> = BTreeMap::new();
             for delivery in self.0.lock().unwrap().iter() {
                 let next = seen.entry(delivery.partition).or_default();
                 *next = (*next).max(delivery.number + 1);
@@ -187,8 +200,8 @@ impl Journal {
 
     /// Every message was delivered, and none before the one before it. Repeats may go back, never ahead.
     #[track_caller]
-    pub(crate) fn assert_without_gap(&self, written: &[u64]) {
-        let mut logs: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+    pub(crate) fn assert_without_gap(&self, written: &[i64]) {
+        let mut logs: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
         for delivery in self.deliveries() {
             let log = logs.entry(delivery.partition).or_default();
             let offset = usize::try_from(delivery.offset).unwrap();
@@ -203,7 +216,7 @@ impl Journal {
             let mut numbers = logs.remove(&partition).unwrap_or_default();
             // What the producer had to repeat stands twice in a row.
             numbers.dedup();
-            let expected: Vec<u64> = (0..*written).collect();
+            let expected: Vec<i64> = (0..*written).collect();
             assert_eq!(numbers, expected, "partition {partition}");
         }
     }
@@ -319,12 +332,14 @@ impl Member {
 fn read(stream: MessageStream, member: &str, journal: &Journal) {
     for message in stream {
         let message = message.unwrap();
-        let number = std::str::from_utf8(message.value().unwrap()).unwrap();
+        let value = std::str::from_utf8(message.value().unwrap()).unwrap();
+        let (partition, number) = numbered(value);
+        assert_eq!(message.partition(), partition);
         journal.note(Delivery {
             member: member.to_owned(),
-            partition: message.partition(),
+            partition,
             offset: message.offset(),
-            number: number.parse().unwrap(),
+            number,
             at: Instant::now(),
         });
     }
@@ -393,70 +408,6 @@ impl OwnershipWatch {
     }
 }
 
-/// Looks all the time at the stored offsets, which must never go back.
-pub(crate) struct OffsetWatch {
-    stop: Sender<()>,
-    thread: JoinHandle<Result<(), String>>,
-}
-
-impl OffsetWatch {
-    pub(crate) fn start(zookeeper: &str, partitions: i32) -> Self {
-        let zookeeper = zookeeper.to_owned();
-        let (stop, stopped) = mpsc::channel();
-        let body = move || {
-            let mut stored = BTreeMap::new();
-            let mut shell = None;
-            while stopped.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout)
-            {
-                // ZooKeeper may be away.
-                let Some(open) = shell.take().or_else(|| open(&zookeeper)) else {
-                    continue;
-                };
-                if look(&open, partitions, &mut stored)? {
-                    shell = Some(open);
-                }
-            }
-            Ok(())
-        };
-        Self {
-            stop,
-            thread: thread::spawn(body),
-        }
-    }
-
-    #[track_caller]
-    pub(crate) fn finish(self) {
-        drop(self.stop);
-        assert_eq!(self.thread.join().unwrap(), Ok(()));
-    }
-}
-
-fn open(zookeeper: &str) -> Option<ZooKeeperShell> {
-    ZooKeeperShell::try_connect(zookeeper, Duration::from_secs(10)).ok()
-}
-
-/// `false` when the connection is broken.
-fn look(
-    shell: &ZooKeeperShell,
-    partitions: i32,
-    stored: &mut BTreeMap<i32, i64>,
-) -> Result<bool, String> {
-    for partition in 0..partitions {
-        match shell.get(&offset_path(partition)) {
-            Ok(text) => {
-                let offset = text.parse().map_err(|_| format!("offset {text}"))?;
-                let before = stored.insert(partition, offset).unwrap_or(-1);
-                if offset < before {
-                    return Err(format!("{partition} went back from {before} to {offset}"));
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(_) => return Ok(false),
-        }
-    }
-    Ok(true)
-}
-
 pub(crate) fn offset_path(partition: i32) -> String {
     format!("/consumers/{GROUP}/offsets/{TOPIC}/{partition}")
 }
@@ -472,14 +423,6 @@ pub(crate) fn id_path(id: &str) -> String {
 /// Waits until the owner nodes name exactly these consumer ids, of partition 0, 1, ...
 #[track_caller]
 pub(crate) fn wait_for_owners(shell: &ZooKeeperShell, ids: &[&str]) {
-    let expected: Vec<String> = ids.iter().map(|id| format!("{GROUP}_{id}-0")).collect();
-    let what = format!("owners {expected:?}");
-    wait_until(SOON, &what, || {
-        let owner = |partition| shell.get(&owner_path(partition)).ok();
-        let partitions = shell.children(&format!("/consumers/{GROUP}/owners/{TOPIC}"));
-        partitions.is_ok_and(|partitions| partitions.len() == expected.len())
-            && (0..)
-                .zip(&expected)
-                .all(|(p, id)| owner(p).as_ref() == Some(id))
-    });
+    let threads = ids.iter().map(|id| format!("{GROUP}_{id}-0"));
+    wait_for_just_these(shell, GROUP, TOPIC, &(0..).zip(threads).collect());
 }

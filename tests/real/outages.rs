@@ -6,10 +6,11 @@ use std::time::Instant;
 use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::Event;
 
+use crate::member::OffsetWatch;
+use crate::numbered::GROUP;
 use crate::numbered::Journal;
 use crate::numbered::Member;
 use crate::numbered::NumberedProducer;
-use crate::numbered::OffsetWatch;
 use crate::numbered::OwnershipWatch;
 use crate::numbered::TOPIC;
 use crate::numbered::id_path;
@@ -48,10 +49,11 @@ impl Group {
         let journal = Journal::default();
         let a = Member::join(member_config(&zookeeper, "a", session), &journal);
         let b = Member::join(member_config(&zookeeper, "b", session), &journal);
-        let producer = NumberedProducer::start(&mut cluster, PARTITIONS, Duration::from_millis(10));
+        let producer =
+            NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
         let group = Self {
             ownership: OwnershipWatch::start([&a, &b]),
-            offsets: OffsetWatch::start(&zookeeper, PARTITIONS),
+            offsets: OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS),
             cluster,
             session,
             journal,

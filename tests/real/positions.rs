@@ -311,8 +311,7 @@ fn store(shell: &ZooKeeperShell, group: &str, offset: &str) {
 }
 
 fn stored_offset(shell: &ZooKeeperShell, group: &str) -> Option<i64> {
-    let path = format!("/consumers/{group}/offsets/orders/0");
-    shell.get(&path).ok()?.parse().ok()
+    crate::member::stored_offset(shell, group, "orders", 0)
 }
 
 /// First offset of the only partition.

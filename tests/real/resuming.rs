@@ -6,12 +6,8 @@ use std::env;
 use std::process::Command;
 use std::time::Duration;
 
-use kafka_zk_consumer::AutoOffsetReset;
-use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::ConsumerConfigBuilder;
-use kafka_zk_consumer::ConsumerConnector;
 
-use crate::member::Flow;
 use crate::member::InProcess;
 use crate::member::Numbers;
 use crate::member::Process;
@@ -23,26 +19,25 @@ use crate::member::produce;
 use crate::member::stored_offset;
 use crate::member::value;
 use crate::member::wait_for_owners;
+use crate::numbered::NumberedProducer;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
+use crate::topics_support::connect;
+use crate::topics_support::only_stream;
 
 const GROUP: &str = "resuming";
 const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 3;
 const LIMIT: Duration = Duration::from_secs(30);
+const PACE: Duration = Duration::from_millis(10);
 
 /// Set for the process that runs [`member_that_commits_by_hand`]: where ZooKeeper is.
 const MEMBER_OF: &str = "KZC_TEST_MEMBER_OF";
 
 /// How many messages that process takes between two commits.
 const BETWEEN_COMMITS: usize = 50;
-
-/// Commits by timer would come long after the end of the test.
-fn rarely_committing(builder: ConsumerConfigBuilder) -> ConsumerConfigBuilder {
-    builder.auto_commit_interval(Duration::from_secs(60))
-}
 
 fn cluster() -> RealCluster {
     let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
@@ -70,7 +65,7 @@ fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat() {
     produce(&cluster, TOPIC, PARTITIONS, 0, 400);
     let mut seen = Numbers::new();
     for stop_after in [1, 77, 150, 333] {
-        let config = rarely_committing(config(&cluster, GROUP)).build().unwrap();
+        let config = config(&cluster.connect_string(), GROUP);
         for (partition, numbers) in read_some(config, stop_after) {
             seen.entry(partition).or_default().extend(numbers);
         }
@@ -79,7 +74,7 @@ fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat() {
             assert_eq!(usize::try_from(offset).unwrap(), count, "{partition}");
         }
     }
-    let last = InProcess::join(config(&cluster, GROUP).build().unwrap(), TOPIC, 2);
+    let last = InProcess::join(config(&cluster.connect_string(), GROUP), TOPIC, 2);
     let taken: usize = seen.values().map(Vec::len).sum();
     wait_until(LIMIT, "the rest", || last.count() + taken >= 1_200);
     for (partition, numbers) in numbers(last.leave()) {
@@ -90,8 +85,8 @@ fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat() {
 }
 
 /// Takes `count` messages with one of two streams, and leaves the group.
-fn read_some(config: ConsumerConfig, count: usize) -> Numbers {
-    let connector = ConsumerConnector::connect(config).unwrap();
+fn read_some(config: ConsumerConfigBuilder, count: usize) -> Numbers {
+    let connector = connect(config);
     let mut streams = connector.create_message_streams([(TOPIC, 2)]).unwrap();
     let mut stream = streams.remove(TOPIC).unwrap().remove(0);
     let mut values = Vec::new();
@@ -109,16 +104,16 @@ fn read_some(config: ConsumerConfig, count: usize) -> Numbers {
 fn a_shutdown_amid_reading_repeats_at_most_the_message_in_hand_of_each_stream() {
     const MEMBERS: usize = 10;
     let mut cluster = cluster();
-    let flow = Flow::start(&mut cluster, TOPIC, PARTITIONS, 0);
+    let flow = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
     let mut all = Vec::new();
-    let mut sent = 0;
+    let mut sent = Vec::new();
     for number in 1..=MEMBERS {
-        let config = rarely_committing(config(&cluster, GROUP)).build().unwrap();
+        let config = config(&cluster.connect_string(), GROUP);
         let member = InProcess::join(config, TOPIC, 2);
         wait_until(LIMIT, "some messages", || member.count() >= 50);
         if number == MEMBERS {
             sent = flow.sent();
-            let goal = numbers_up_to(sent);
+            let goal = numbers_up_to(&sent);
             wait_until(LIMIT, "the rest", || {
                 let values = member.values();
                 let seen: BTreeSet<&String> = all.iter().chain(&values).collect();
@@ -134,6 +129,7 @@ fn a_shutdown_amid_reading_repeats_at_most_the_message_in_hand_of_each_stream() 
         seen.dedup();
         repeats += count - seen.len();
         let end = i64::try_from(seen.len()).unwrap();
+        let sent = sent[usize::try_from(partition).unwrap()];
         assert!(end >= sent, "partition {partition}");
         assert_eq!(seen, (0..end).collect::<Vec<_>>(), "repeated only at once");
     }
@@ -141,9 +137,10 @@ fn a_shutdown_amid_reading_repeats_at_most_the_message_in_hand_of_each_stream() 
     assert!(repeats <= 2 * MEMBERS);
 }
 
-fn numbers_up_to(end: i64) -> Vec<String> {
-    (0..PARTITIONS)
-        .flat_map(|partition| (0..end).map(move |number| value(partition, number)))
+fn numbers_up_to(ends: &[i64]) -> Vec<String> {
+    (0..)
+        .zip(ends)
+        .flat_map(|(partition, end)| (0..*end).map(move |number| value(partition, number)))
         .collect()
 }
 
@@ -153,8 +150,8 @@ fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated() {
     let shell = cluster.shell();
     produce(&cluster, TOPIC, PARTITIONS, 0, 100);
     let mut kzc = Process::start(
-        kzc_consume(&cluster, GROUP, TOPIC, "killed")
-            .args(["--property", "auto.commit.interval.ms=60000"]),
+        kzc_consume(&cluster.connect_string(), GROUP, TOPIC)
+            .args(["--property", "consumer.id=killed"]),
     );
     kzc.wait_for(300);
     assert_eq!(stored(&shell), BTreeMap::new());
@@ -243,15 +240,8 @@ fn member_that_commits_by_hand() {
     let Ok(zookeeper) = env::var(MEMBER_OF) else {
         return;
     };
-    let config = ConsumerConfig::builder()
-        .zookeeper_connect(zookeeper)
-        .zookeeper_session_timeout(Duration::from_secs(4))
-        .group_id(GROUP)
-        .consumer_id("killed")
-        .auto_offset_reset(AutoOffsetReset::Smallest);
-    let connector = ConsumerConnector::connect(rarely_committing(config).build().unwrap()).unwrap();
-    let mut streams = connector.create_message_streams([(TOPIC, 1)]).unwrap();
-    let mut stream = streams.remove(TOPIC).unwrap().remove(0);
+    let connector = connect(config(&zookeeper, GROUP).consumer_id("killed"));
+    let mut stream = only_stream(&connector, TOPIC);
     for count in 1.. {
         let message = stream.next().unwrap().unwrap();
         println!("{}", String::from_utf8_lossy(message.value().unwrap()));
@@ -263,6 +253,6 @@ fn member_that_commits_by_hand() {
 }
 
 fn join(cluster: &RealCluster, name: &str) -> InProcess {
-    let config = config(cluster, GROUP).consumer_id(name);
-    InProcess::join(rarely_committing(config).build().unwrap(), TOPIC, 1)
+    let config = config(&cluster.connect_string(), GROUP).consumer_id(name);
+    InProcess::join(config, TOPIC, 1)
 }

@@ -27,8 +27,8 @@ use crate::numbered::owner_path;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
+use crate::topics_support::shut_down;
 
-const LIMIT: Duration = Duration::from_secs(5);
 const PARTITIONS: i32 = 4;
 const ALONE: &str = "KZC_ALONE";
 
@@ -74,11 +74,7 @@ fn assert_quick(connector: &ConsumerConnector) {
         "{:?}",
         threads()
     );
-    let begun = Instant::now();
-    connector.shutdown();
-    let took = begun.elapsed();
-    println!("shut down in {took:?}");
-    assert!(took < LIMIT, "{took:?}");
+    shut_down(connector);
     wait_until(Duration::from_secs(1), "all threads to be gone", || {
         threads().is_empty()
     });
@@ -120,7 +116,7 @@ fn running() -> Running {
     let journal = Journal::default();
     let member = Member::join(config(&cluster), &journal);
     let pace = Duration::from_millis(10);
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, pace);
+    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, pace);
     journal.wait_for_flow(PARTITIONS);
     assert!(
         threads().contains(&"rebalance".to_owned()),
@@ -310,7 +306,7 @@ fn when_nobody_reads() {
     alone("when_nobody_reads", || {
         let mut cluster = cluster();
         let pace = Duration::from_millis(1);
-        let producer = NumberedProducer::start(&mut cluster, PARTITIONS, pace);
+        let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, pace);
         let config = config(&cluster)
             .queued_max_message_chunks(1)
             .build()

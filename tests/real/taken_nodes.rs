@@ -10,11 +10,11 @@ use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 
+use crate::member::OffsetWatch;
 use crate::numbered::GROUP;
 use crate::numbered::Journal;
 use crate::numbered::Member;
 use crate::numbered::NumberedProducer;
-use crate::numbered::OffsetWatch;
 use crate::numbered::SOON;
 use crate::numbered::TOPIC;
 use crate::numbered::id_path;
@@ -80,8 +80,8 @@ fn a_running_member_goes_on_trying_to_get_a_partition_that_somebody_else_holds()
         .rebalance_max_retries(3)
         .rebalance_backoff(Duration::from_millis(300));
     let member = Member::join(config, &journal);
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, PACE);
-    let offsets = OffsetWatch::start(&zookeeper, PARTITIONS);
+    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     journal.wait_for_flow(PARTITIONS);
 
     let since = Instant::now();
@@ -187,7 +187,7 @@ fn a_member_that_cannot_start_says_why_and_leaves_nothing_behind() {
     let journal = Journal::default();
     let member = Member::of(connector, streams.remove(TOPIC).unwrap(), &journal);
     wait_for_owners(&stranger, &["a"; 4]);
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, PACE);
+    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
     journal.wait_for_flow(PARTITIONS);
     let written = producer.stop();
     journal.wait_for_all(&written);
@@ -204,8 +204,8 @@ fn nodes_that_somebody_deletes_come_back() {
     let journal = Journal::default();
     let config = member_config(&zookeeper, "a", Duration::from_secs(3));
     let member = Member::join(config, &journal);
-    let producer = NumberedProducer::start(&mut cluster, PARTITIONS, PACE);
-    let offsets = OffsetWatch::start(&zookeeper, PARTITIONS);
+    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     journal.wait_for_flow(PARTITIONS);
     let session = shell.stat(&id_path("a")).unwrap().ephemeral_owner;
     let state = member.connector.state();

@@ -9,8 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
-use kafka_zk_consumer::AutoOffsetReset;
-use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Event;
@@ -28,18 +26,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// How long a shutdown may take.
 pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts at the smallest offset and never waits for long.
+/// As that of all members, and gives brokers up soon.
 pub(crate) fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
-    ConsumerConfig::builder()
-        .zookeeper_connect(zookeeper)
-        .group_id(group)
-        .zookeeper_session_timeout(Duration::from_secs(4))
-        .zookeeper_connection_timeout(Duration::from_secs(10))
-        .rebalance_backoff(Duration::from_millis(300))
-        .rebalance_max_retries(20)
-        .refresh_leader_backoff(Duration::from_millis(100))
-        .socket_timeout(Duration::from_secs(5))
-        .auto_offset_reset(AutoOffsetReset::Smallest)
+    crate::member::config(zookeeper, group).socket_timeout(Duration::from_secs(5))
 }
 
 /// A connector of this configuration.
@@ -85,6 +74,7 @@ pub(crate) fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
 #[track_caller]
 pub(crate) fn shut_down(connector: &ConsumerConnector) {
     let ((), took) = timed(|| connector.shutdown());
+    println!("shut down in {took:?}");
     assert!(took < SHUTDOWN_LIMIT, "the shutdown took {took:?}");
 }
 
@@ -157,6 +147,13 @@ impl Reader {
             .collect()
     }
 
+    /// Values of all partitions so far, those of each in the order in which they came.
+    pub(crate) fn all_values(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        let messages = seen.messages.values().flatten();
+        messages.map(|(_, value)| value.clone()).collect()
+    }
+
     pub(crate) fn errors(&self) -> Vec<StreamError> {
         self.seen.lock().unwrap().errors.clone()
     }
@@ -184,11 +181,12 @@ impl Reader {
         );
     }
 
-    /// After the shutdown: waits for the threads.
-    pub(crate) fn finish(self) {
-        for thread in self.threads {
+    /// After the shutdown: waits for the threads, and returns all values.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        for thread in self.threads.drain(..) {
             thread.join().unwrap();
         }
+        self.all_values()
     }
 }
 

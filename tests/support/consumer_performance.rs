@@ -1,7 +1,14 @@
 //! How fast the JVM's consumer is.
 
 use std::collections::HashSet;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::process::ChildStdout;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use super::kafka::KafkaVersion;
 use super::process::JavaCommand;
@@ -54,45 +61,47 @@ impl ConsumerPerformance {
         topic: &str,
         options: &ConsumerPerformanceOptions,
     ) -> Self {
+        Self::run_observed(version, zookeeper, topic, options, |_, _| {})
+    }
+
+    /// As [`run`](Self::run), and shows the tool's process id with each row as soon as it is
+    /// printed.
+    pub fn run_observed(
+        version: KafkaVersion,
+        zookeeper: &str,
+        topic: &str,
+        options: &ConsumerPerformanceOptions,
+        mut observe: impl FnMut(u32, &PerformanceRow),
+    ) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("kzc-consumer-performance-")
             .tempdir()
             .expect("temporary folder");
-        let output = JavaCommand::new(
-            "consumer-performance",
-            &version.class_path(),
-            "kafka.tools.ConsumerPerformance",
-        )
-        .arguments([
-            "--zookeeper",
-            zookeeper,
-            "--topic",
-            topic,
-            "--show-detailed-stats",
-            "--hide-header",
-        ])
-        .arguments(["--date-format", "HH:mm:ss:SSS"])
-        .arguments(["--threads", &options.threads.to_string()])
-        .arguments(["--num-fetch-threads", &options.fetch_threads.to_string()])
-        .arguments(["--messages", &options.messages.to_string()])
-        .arguments([
-            "--reporting-interval",
-            &options.reporting_interval.to_string(),
-        ])
-        .arguments(["--fetch-size", &options.fetch_size.to_string()])
-        .heap(&options.heap)
-        .log_level("WARN")
-        .full_speed()
-        .run(folder.path(), LIMIT);
-        let mut rows = output.lines().filter_map(parse_row).collect::<Vec<_>>();
-        // A thread that has run into its time-out prints another row then, which tells nothing of
-        // its speed.
-        rows.retain(|row| row.messages > 0 && row.messages % options.reporting_interval == 0);
-        let mut seen = HashSet::new();
-        rows.retain(|row| seen.insert((row.thread, row.messages)));
+        let deadline = Instant::now() + LIMIT;
+        let mut process = command(version, zookeeper, topic, options).start(folder.path());
+        let lines = lines(process.take_stdout().expect("standard output is piped"));
+        let (mut output, mut rows, mut seen) = (String::new(), Vec::new(), HashSet::new());
+        while let Ok(line) = lines.recv_timeout(deadline.duration_since(Instant::now())) {
+            output += &line;
+            output.push('\n');
+            // A thread that has run into its time-out prints another row then, which tells nothing
+            // of its speed.
+            let full = parse_row(&line).filter(|row| {
+                row.messages > 0
+                    && row.messages % options.reporting_interval == 0
+                    && seen.insert((row.thread, row.messages))
+            });
+            if let Some(row) = full {
+                observe(process.id(), &row);
+                rows.push(row);
+            }
+        }
+        let status = process.wait_for_exit(deadline.duration_since(Instant::now()));
         assert!(
-            !rows.is_empty(),
-            "no row among what ConsumerPerformance printed: {output}"
+            status.success() && !rows.is_empty(),
+            "ConsumerPerformance ended with {status} and printed {} rows: {output}\n{}",
+            rows.len(),
+            process.log_tail()
         );
         Self { rows }
     }
@@ -148,6 +157,47 @@ impl ConsumerPerformance {
             is_last.then_some(row)
         })
     }
+}
+
+fn command(
+    version: KafkaVersion,
+    zookeeper: &str,
+    topic: &str,
+    options: &ConsumerPerformanceOptions,
+) -> JavaCommand {
+    JavaCommand::new(
+        "consumer-performance",
+        &version.class_path(),
+        "kafka.tools.ConsumerPerformance",
+    )
+    .arguments(["--zookeeper", zookeeper, "--topic", topic])
+    .arguments(["--show-detailed-stats", "--hide-header"])
+    .arguments(["--date-format", "HH:mm:ss:SSS"])
+    .arguments(["--threads", &options.threads.to_string()])
+    .arguments(["--num-fetch-threads", &options.fetch_threads.to_string()])
+    .arguments(["--messages", &options.messages.to_string()])
+    .arguments([
+        "--reporting-interval",
+        &options.reporting_interval.to_string(),
+    ])
+    .arguments(["--fetch-size", &options.fetch_size.to_string()])
+    .heap(&options.heap)
+    .log_level("WARN")
+    .full_speed()
+    .piped()
+}
+
+/// Reads in a thread of its own, so that waiting for a line can end at a deadline.
+fn lines(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 /// `time, thread, [fetch size,] MB, MB/s, messages, messages/s`; only 0.8.2.2 has the fetch size,

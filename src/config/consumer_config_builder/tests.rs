@@ -297,6 +297,8 @@ fn a_number_below_its_least_is_refused_with_both() {
         ("fetch.message.max.bytes", "0", "1"),
         ("fetch.max.bytes", "-7", "1"),
         ("auto.commit.interval.ms", "0", "1"),
+        // It passed beside a `fetch.wait.max.ms` of 0, and then no broker could be reached.
+        ("socket.timeout.ms", "0", "1"),
         ("offsets.commit.max.retries", "-1", "0"),
     ] {
         refused(
@@ -316,7 +318,7 @@ fn only_the_consumer_timeout_may_be_negative() {
     let times: Vec<&str> = times.filter(|key| *key != "consumer.timeout.ms").collect();
     assert_eq!(times.len(), 11);
     for key in times {
-        refused(&[(key, "-5")], key, &["-5 is less than 0"]);
+        refused(&[(key, "-5")], key, &["-5 is less than "]);
     }
     let config = built(&[("consumer.timeout.ms", "-5")]).unwrap();
     assert_eq!(config.consumer_timeout(), None);
@@ -363,6 +365,44 @@ fn names_are_of_the_characters_that_kafka_allows() {
     assert_eq!(built(&[("client.id", "")]).unwrap().client_id(), "");
 }
 
+/// Such values were accepted, and the consumer failed where they were used: with `socket.timeout.ms=0` every
+/// request, with a group `.` every attempt to register, with an overlong client id every look-up, all of them
+/// again and again and without an error for the application.
+#[test]
+fn what_cannot_work_later_is_refused_at_once() {
+    for key in [
+        "zookeeper.session.timeout.ms",
+        "zookeeper.connection.timeout.ms",
+        "socket.timeout.ms",
+    ] {
+        refused(&[(key, "0"), ("fetch.wait.max.ms", "0")], key, &["0", "1"]);
+    }
+    for group in [".", ".."] {
+        refused(&[("group.id", group)], "group.id", &[group, "node"]);
+    }
+    let longest = "x".repeat(32_767);
+    assert!(built(&[("group.id", &longest), ("consumer.id", "..")]).is_ok());
+    for key in ["group.id", "client.id", "consumer.id"] {
+        let long = format!("{longest}x");
+        refused(&[(key, &long)], key, &["32768", "32767"]);
+    }
+}
+
+/// With 0, a member whose partition had no leader, or another owner, used a core for itself, wrote a
+/// thousand warnings a second, and kept ZooKeeper and brokers as busy.
+#[test]
+fn what_is_repeated_without_end_has_a_least_pause() {
+    let zero = [
+        ("rebalance.backoff.ms", "0"),
+        ("refresh.leader.backoff.ms", "0"),
+    ];
+    let config = built(&zero).unwrap();
+    assert_eq!(config.rebalance_backoff(), ms(10));
+    assert_eq!(config.refresh_leader_backoff(), ms(10));
+    let config = built(&[("zookeeper.sync.time.ms", "0")]).unwrap();
+    assert_eq!(config.rebalance_backoff(), ms(10));
+}
+
 #[test]
 fn a_choice_is_one_of_its_words() {
     for (key, value, words) in [
@@ -389,14 +429,19 @@ fn what_this_version_lacks_is_refused_and_not_ignored() {
         "offsets.storage",
         &[this, "`zookeeper`"],
     );
-    refused(
-        &[("dual.commit.enabled", "true")],
-        "dual.commit.enabled",
-        &[this, "zookeeper"],
-    );
     let key = "partition.assignment.strategy";
     refused(&[(key, "roundrobin")], key, &[this, "`range`"]);
     assert!(built(&[("offsets.storage", "ZooKeeper")]).is_ok());
+}
+
+#[test]
+fn a_dual_commit_is_no_fault_where_offsets_are_in_zookeeper() {
+    // Files of the original that say so for another day were refused, although it has no effect there.
+    let file = [
+        ("offsets.storage", "zookeeper"),
+        ("dual.commit.enabled", "true"),
+    ];
+    assert!(built(&file).unwrap().dual_commit_enabled());
 }
 
 #[test]
@@ -443,10 +488,8 @@ fn unknown_keys_are_kept_for_the_caller() {
 
 #[test]
 fn a_time_between_two_milliseconds_is_rounded_up() {
-    let config = minimal()
-        .rebalance_backoff(Duration::from_micros(1))
-        .build();
-    assert_eq!(config.unwrap().rebalance_backoff(), ms(1));
+    let config = minimal().fetch_wait_max(Duration::from_micros(1)).build();
+    assert_eq!(config.unwrap().fetch_wait_max(), ms(1));
     let error = minimal().socket_timeout(Duration::MAX).build().unwrap_err();
     assert!(error.to_string().contains("32 bits"), "{error}");
 }

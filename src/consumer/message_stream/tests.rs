@@ -505,3 +505,45 @@ fn a_null_key_is_not_an_empty_one() {
     assert_eq!((second.key(), second.value()), (None, Some(&b""[..])));
     assert_eq!(second.high_watermark(), Some(1000));
 }
+
+#[test]
+fn a_visit_lends_what_a_batch_would_give() {
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..3), 3);
+    bench.fetch(compressed(3..6), 6);
+    let mut seen = Vec::new();
+    let mut visit = |max| {
+        bench.stream.visit_batch(max, Duration::ZERO, |message| {
+            assert_eq!(message.value(), Some(value(message.offset()).as_bytes()));
+            assert_eq!(
+                (message.key(), message.high_watermark()),
+                (None, Some(1000))
+            );
+            assert_eq!(message.to_message().offset(), message.offset());
+            seen.push(message.offset());
+        })
+    };
+    assert_eq!(visit(4), Some(Ok(4)));
+    assert_eq!(visit(4), Some(Ok(2)));
+    assert_eq!(visit(4), Some(Err(StreamError::Timeout)));
+    assert_eq!(visit(0), Some(Ok(0)));
+    assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(bench.info.consumed(), Some(6));
+}
+
+#[test]
+fn a_rebalance_in_the_midst_of_a_visit_ends_it() {
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..5), 5);
+    let info = Arc::clone(&bench.info);
+    let visited = bench.stream.visit_batch(10, Duration::ZERO, |message| {
+        if message.offset() == 1 {
+            info.revoke();
+        }
+    });
+    assert_eq!(
+        visited,
+        Some(Ok(2)),
+        "the other three belong to somebody else"
+    );
+}

@@ -27,9 +27,6 @@ impl GroupRegistry {
         let mut offsets = HashMap::with_capacity(partitions.len());
         for (partition, node) in partitions.iter().zip(self.zk.get_all(&paths)) {
             let offset = node?.map_or(Ok(None), |node| parse(&node.data));
-            if let Err(reason) = &offset {
-                log::warn!("no offset is stored for {partition}: its node {reason}");
-            }
             offsets.insert(partition.clone(), offset);
         }
         Ok(offsets)

@@ -367,3 +367,99 @@ fn matches(expected: Option<i32>, version: i32) -> Result<(), NodeError> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SESSION: i64 = 7;
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        let path = "/[ab](/[ab](/[ab])?)?";
+        let version = proptest::option::of(0..2_i32);
+        let kind = prop_oneof![4 => Just(0), 3 => Just(1), 2 => Just(2), 1 => Just(3)];
+        (kind, path, version, 0..4_i32, any::<u8>()).prop_map(
+            |(kind, path, version, flags, byte)| match kind {
+                0 => Operation::Create {
+                    path,
+                    data: Some(vec![byte]),
+                    acl: Acl::open(),
+                    flags,
+                },
+                1 => Operation::Delete { path, version },
+                2 => Operation::SetData {
+                    path,
+                    data: (byte > 9).then(|| vec![byte, byte]),
+                    version,
+                },
+                _ => Operation::Check { path, version },
+            },
+        )
+    }
+
+    fn moment(zxid: i64) -> Moment {
+        let time = zxid * 10;
+        Moment { zxid, time }
+    }
+
+    /// All that can be seen of a tree.
+    fn look(tree: &DataTree) -> Vec<String> {
+        let mut lines: Vec<_> = tree
+            .nodes
+            .iter()
+            .map(|(path, node)| format!("{path} {node:?} {:?}", node.stat()))
+            .collect();
+        lines.sort();
+        lines.extend(tree.ephemerals(SESSION));
+        lines.push(tree.ephemerals.len().to_string());
+        lines
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_undone_never_happened(
+            before in vec(operation(), 0..20),
+            undone in vec(operation(), 0..20),
+        ) {
+            let mut tree = DataTree::new();
+            for (zxid, operation) in (1..).zip(before) {
+                let _ = tree.apply(operation, SESSION, moment(zxid));
+            }
+            let seen = look(&tree);
+            let operations = undone.into_iter();
+            let changes: Vec<_> = operations
+                .filter_map(|operation| tree.apply(operation, SESSION, moment(1000)).ok())
+                .collect();
+            for (_, change) in changes.into_iter().rev() {
+                tree.undo(change);
+            }
+            prop_assert_eq!(look(&tree), seen);
+        }
+
+        #[test]
+        fn parents_and_owners_agree_with_the_nodes(operations in vec(operation(), 0..40)) {
+            let mut tree = DataTree::new();
+            for (zxid, operation) in (1..).zip(operations) {
+                let seen = look(&tree);
+                if tree.apply(operation, SESSION, moment(zxid)).is_err() {
+                    prop_assert_eq!(look(&tree), seen, "a refused write changes nothing");
+                }
+            }
+            let mut children = 0;
+            for (path, node) in &tree.nodes {
+                for name in &node.children {
+                    let child = format!("{}/{name}", path.trim_end_matches('/'));
+                    prop_assert!(tree.nodes.contains_key(&child));
+                }
+                children += node.children.len();
+                prop_assert!(node.owner.is_none() || node.children.is_empty());
+                let is_owned = tree.ephemerals(SESSION).contains(path);
+                prop_assert_eq!(is_owned, node.owner.is_some());
+            }
+            prop_assert_eq!(children + 1, tree.len(), "every node but the root has a parent");
+        }
+    }
+}

@@ -117,6 +117,7 @@ impl Server {
     }
 
     pub(super) fn connection_infos(&self) -> Vec<ConnectionInfo> {
+        self.reap();
         let connections = self.connections.lock();
         let mut numbered: Vec<_> = connections.open.iter().collect();
         numbered.sort_by_key(|(number, _)| **number);

@@ -40,7 +40,8 @@ impl Codec {
         }
     }
 
-    /// Replaces the content of `out`, whose memory is used again, by what `payload` holds.
+    /// Replaces the content of `out`, whose memory is used again, by what `payload` holds. After an error it means
+    /// nothing.
     ///
     /// Never makes more than `limit` bytes. What the payload claims about its size is believed only as far as its own
     /// length makes it possible.
@@ -50,7 +51,10 @@ impl Codec {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), CorruptReason> {
-        out.clear();
+        // Snappy overwrites what is there.
+        if self != Self::Snappy {
+            out.clear();
+        }
         let result = match self {
             Self::Gzip => gzip::decompress(payload, limit, out),
             Self::Snappy => snappy::decompress(payload, limit, out),

@@ -74,7 +74,7 @@ impl EntryCursor {
 
     /// Decompresses `wrapper`, which this cursor found in `set`, into `out`, and returns the cursor for `out`.
     ///
-    /// `out` is emptied first and its memory is used again. It never gets more than `limit` bytes.
+    /// The content of `out` is replaced and its memory is used again; after an error it means nothing. It never gets more than `limit` bytes.
     pub(crate) fn open(
         &self,
         wrapper: &RawWrapper,

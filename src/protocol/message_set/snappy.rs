@@ -16,15 +16,25 @@ const CHUNK: usize = 32 * 1024;
 /// No block holds more than this many times its own bytes: a copy of 64 bytes takes three.
 const MOST_PER_BYTE: usize = 22;
 
-/// Appends what `payload` holds to `out`, which is empty.
+/// Replaces the content of `out` by what `payload` holds; on failure what is in it means nothing.
+///
+/// What is there is overwritten and not cleared first, so that it need not be zeroed.
 pub(super) fn decompress(payload: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let size = overwrite(payload, limit, out)?;
+    out.truncate(size);
+    Ok(())
+}
+
+/// Unpacks over the front of `out`, which gets larger if need be, and returns how much it was.
+fn overwrite(payload: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<usize, Failure> {
     let mut decoder = raw::Decoder::new();
     let Some(framed) = payload.strip_prefix(&XERIAL_MAGIC) else {
-        return block(&mut decoder, payload, limit, out);
+        return block(&mut decoder, payload, limit, out, 0);
     };
     let Some((_versions, mut chunks)) = framed.split_first_chunk::<8>() else {
         return Err(Failure::malformed("xerial header is cut"));
     };
+    let mut end = 0;
     while !chunks.is_empty() {
         let Some((size, rest)) = chunks.split_first_chunk() else {
             return Err(Failure::malformed("size of a xerial chunk is cut"));
@@ -37,10 +47,10 @@ pub(super) fn decompress(payload: &[u8], limit: usize, out: &mut Vec<u8>) -> Res
                 "xerial chunk claims {size} bytes of {left}"
             )));
         };
-        block(&mut decoder, chunk, limit, out)?;
+        end = block(&mut decoder, chunk, limit, out, end)?;
         chunks = rest;
     }
-    Ok(())
+    Ok(end)
 }
 
 pub(super) fn compress(set: &[u8]) -> Result<Vec<u8>, snap::Error> {
@@ -55,15 +65,15 @@ pub(super) fn compress(set: &[u8]) -> Result<Vec<u8>, snap::Error> {
     Ok(framed)
 }
 
-/// Appends one block to `out`, which must not grow beyond `limit`.
+/// Unpacks one block to position `start` of `out`, and returns its end, which must not be beyond `limit`.
 fn block(
     decoder: &mut raw::Decoder,
     block: &[u8],
     limit: usize,
     out: &mut Vec<u8>,
-) -> Result<(), Failure> {
+    start: usize,
+) -> Result<usize, Failure> {
     let size = raw::decompress_len(block).map_err(Failure::malformed)?;
-    let start = out.len();
     if size > limit.saturating_sub(start) {
         return Err(Failure::OverLimit);
     }
@@ -73,10 +83,13 @@ fn block(
             block.len()
         )));
     }
-    out.resize(start.saturating_add(size), 0);
-    let target = out.get_mut(start..).unwrap_or_default();
+    let end = start.saturating_add(size);
+    if out.len() < end {
+        out.resize(end, 0);
+    }
+    let target = out.get_mut(start..end).unwrap_or_default();
     decoder
         .decompress(block, target)
         .map_err(Failure::malformed)?;
-    Ok(())
+    Ok(end)
 }

@@ -55,7 +55,7 @@ fn ephemeral_nodes_go_with_their_session() {
             session.close();
             assert!(!other.exists("/e"));
         } else {
-            session.abandon(Duration::from_millis(300));
+            session.abandon(Duration::from_secs(1));
             assert!(other.exists("/e"));
             wait_until(LIMIT, "the session to expire", || !other.exists("/e"));
         }

@@ -1,0 +1,55 @@
+//! The queues of a member's streams.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::config::ConsumerConfig;
+use crate::consumer::message_stream::MessageStream;
+use crate::consumer::message_stream::StreamContext;
+use crate::coordination::ConsumerThreadId;
+use crate::fetch::ChunkQueue;
+
+/// One queue for each stream: by topic, and number of the thread within it.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamQueues {
+    by_thread: BTreeMap<(String, usize), Arc<ChunkQueue>>,
+}
+
+impl StreamQueues {
+    /// Each with an equal share of `queued.max.bytes`.
+    pub(crate) fn new(topics: &[(String, usize)], config: &ConsumerConfig) -> Self {
+        let streams: usize = topics.iter().map(|(_, streams)| streams).sum();
+        let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
+        let share = total.checked_div(streams).unwrap_or(total);
+        let by_thread = topics
+            .iter()
+            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)))
+            .map(|key| {
+                let queue = ChunkQueue::new(config.queued_max_message_chunks(), share);
+                (key, queue)
+            });
+        Self {
+            by_thread: by_thread.collect(),
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<ChunkQueue>> {
+        self.by_thread.values()
+    }
+
+    /// The queue that a thread of this member gets its part of `topic` by.
+    pub(crate) fn of(&self, topic: &str, thread: &ConsumerThreadId) -> Option<&Arc<ChunkQueue>> {
+        self.by_thread.get(&(topic.to_owned(), thread.number()))
+    }
+
+    /// A stream for each queue, by topic and in the order of the threads.
+    pub(crate) fn streams(&self, context: &StreamContext) -> HashMap<String, Vec<MessageStream>> {
+        let mut streams: HashMap<String, Vec<MessageStream>> = HashMap::new();
+        for ((topic, _), queue) in &self.by_thread {
+            let stream = MessageStream::new(Arc::clone(queue), context.clone());
+            streams.entry(topic.clone()).or_default().push(stream);
+        }
+        streams
+    }
+}
