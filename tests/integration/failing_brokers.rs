@@ -263,6 +263,25 @@ fn a_partition_without_a_leader_does_not_starve_the_others() {
 }
 
 #[test]
+fn brokers_that_are_stopped_politely_one_after_the_other_disturb_nobody() {
+    let cluster = quick_cluster()
+        .brokers(3)
+        .topic("orders", 3, 3)
+        .start()
+        .unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    for broker in 0..3 {
+        cluster.stop(broker).unwrap();
+        produce_numbers(&cluster, "orders", 3, broker * 10..broker * 10 + 5);
+        cluster.restart(broker).unwrap();
+        produce_numbers(&cluster, "orders", 3, broker * 10 + 5..broker * 10 + 10);
+        reading.until_numbers(3, broker * 10 + 10);
+    }
+    reading.assert_once_in_order(3, 30);
+}
+
+#[test]
 fn leadership_that_moves_is_followed() {
     let cluster = quick_cluster()
         .brokers(2)

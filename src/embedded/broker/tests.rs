@@ -585,6 +585,48 @@ fn zookeeper_shows_what_a_broker_of_0_8_2_writes() {
 }
 
 #[test]
+fn dropping_the_cluster_ends_whatever_its_threads_wait_for() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    let address = cluster.bootstrap()[0].to_string();
+    // One waits for its next request, one for a message, one for the end of the silence.
+    let mut idle = Client::of(&cluster, 0);
+    let mut polling = Client::of(&cluster, 0);
+    polling.send("k082-fetch-v0-long-poll-woken");
+    let mut unanswered = Client::of(&cluster, 1);
+    let silence = crate::embedded::ConnectionFault::Silence;
+    cluster.disturb(1, silence).unwrap();
+    unanswered.send("k082-metadata-v0-two-topics");
+    let begun = Instant::now();
+    drop(cluster);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    for client in [&mut idle, &mut polling, &mut unanswered] {
+        // A long poll that is cut off may still be answered with what there was.
+        while client.receive().is_some() {}
+    }
+    let refused = TcpStream::connect(address).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_broker_comes_back_on_its_old_port_or_on_a_new_one() {
+    let cluster = cluster(EmbeddedCluster::builder());
+    let first = cluster.bootstrap()[0].clone();
+    cluster.kill(0).unwrap();
+    assert!(cluster.kill(7).is_err());
+    TcpStream::connect(first.to_string()).unwrap_err();
+    cluster.restart(0).unwrap();
+    assert!(cluster.restart(0).is_err(), "it is running");
+    assert_eq!(cluster.bootstrap()[0], first);
+    TcpStream::connect(first.to_string()).unwrap();
+    cluster.stop(0).unwrap();
+    cluster.restart_on_new_port(0).unwrap();
+    let second = cluster.bootstrap()[0].clone();
+    assert_ne!(second, first);
+    TcpStream::connect(second.to_string()).unwrap();
+    TcpStream::connect(first.to_string()).unwrap_err();
+}
+
+#[test]
 fn a_broker_whose_session_expires_registers_again() {
     let cluster = cluster(EmbeddedCluster::builder());
     let session = cluster.zookeeper().local_session();
