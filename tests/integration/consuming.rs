@@ -185,6 +185,44 @@ fn offsets_out_of_range_are_reset_to_the_end_that_was_chosen() {
 }
 
 #[test]
+fn a_reset_waits_behind_the_messages_that_are_queued() {
+    // D44: the original moved the consumed offset at the reset, past the messages that were still in the queue.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..50);
+    let connector = connect(
+        config(&cluster, "g")
+            .queued_max_message_chunks(2)
+            .fetch_message_max_bytes(200),
+    );
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    assert_eq!(next(&mut stream).unwrap().offset(), 0);
+    wait_until("the queue is full", || {
+        let fetched = connector.stats().partitions[0].fetched;
+        fetched.is_some_and(|fetched| fetched >= 10)
+    });
+    cluster.set_log_start("orders", 0, 40).unwrap();
+    let mut offsets = vec![0];
+    while offsets.last() != Some(&49) {
+        let message = next(&mut stream).unwrap();
+        let before = offsets.last().copied().unwrap();
+        connector.commit_offsets().unwrap();
+        let consumed = connector.stats().partitions[0].consumed;
+        // The message before this one is consumed, or the queue is through and the reset counts.
+        assert!(
+            consumed == Some(before + 1) || message.offset() == 40,
+            "{consumed:?}"
+        );
+        offsets.push(message.offset());
+    }
+    let jumps: Vec<&[i64]> = offsets
+        .windows(2)
+        .filter(|two| two[1] != two[0] + 1)
+        .collect();
+    assert_eq!(jumps.len(), 1, "{offsets:?}");
+    assert!(jumps[0][0] >= 9 && jumps[0][1] == 40, "{offsets:?}");
+}
+
+#[test]
 fn a_log_that_was_cut_behind_the_consumer_is_gone_on_with() {
     let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
     produce_numbers(&cluster, "orders", 1, 0..10);

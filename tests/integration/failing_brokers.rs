@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::ErrorCode;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::StreamError;
@@ -220,6 +221,41 @@ fn a_leader_that_is_killed_and_comes_back_loses_nothing() {
         reading.until_numbers(6, round * 10 + 10);
     }
     reading.assert_nothing_lost(6, 40);
+}
+
+#[test]
+fn a_cluster_whose_brokers_all_die_is_come_back_to_and_its_restarts_cause_no_rebalances() {
+    // D14: after one empty list of brokers, every restart of a broker made the original rebalance, for ever.
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 2, 2)
+        .start()
+        .unwrap();
+    for broker in 0..2 {
+        cluster.stop(broker).unwrap();
+    }
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    wait_until("the consumer waits for brokers", || {
+        connector.state() == ConnectorState::WaitingForBrokers
+    });
+    for broker in 0..2 {
+        cluster.restart(broker).unwrap();
+    }
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    reading.until_numbers(2, 10);
+    while connector.events().try_next().is_some() {}
+    for broker in 0..2 {
+        cluster.stop(broker).unwrap();
+        let end = 10 * (broker + 2);
+        produce_numbers(&cluster, "orders", 2, end - 10..end);
+        cluster.restart(broker).unwrap();
+        reading.until_numbers(2, end);
+    }
+    while let Some(event) = connector.events().try_next() {
+        assert!(!matches!(event, Event::RebalanceStarted { .. }), "{event}");
+    }
+    reading.assert_once_in_order(2, 30);
 }
 
 #[test]
