@@ -73,7 +73,17 @@ impl Request for MetadataRequest {
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         check_version(version)?;
-        let topics = body.array("topics", |body| body.string("topic"))?;
+        let count = body.i32("topics")?;
+        // Only answers may leave an array out; here null would mean all topics from version 1 on, and none before.
+        let count = usize::try_from(count).map_err(|_| DecodeError::Length {
+            field: "topics",
+            length: i64::from(count),
+            left: body.remaining(),
+        })?;
+        let mut topics = Vec::new();
+        for _ in 0..count {
+            topics.push(body.string("topic")?);
+        }
         Ok(Self { topics })
     }
 }

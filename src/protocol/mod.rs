@@ -23,8 +23,11 @@ mod topic_groups;
 
 mod fetch;
 mod fetch_stream;
+mod find_coordinator;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_fetch;
 mod produce;
 mod replica;
 
@@ -35,13 +38,15 @@ mod tests;
 
 pub(crate) use decode_error::DecodeError;
 pub(crate) use reader::Reader;
+#[cfg(feature = "embedded")]
+pub(crate) use writer::Writer;
 
 pub(crate) use request::Request;
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 pub(crate) use request::RequestHeader;
 pub(crate) use request::Response;
 pub(crate) use request::request_frame;
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 pub(crate) use request::response_frame;
 
 pub use fetch::FetchPartition;
@@ -50,6 +55,8 @@ pub use fetch::FetchResponse;
 pub use fetch::FetchedPartition;
 pub(crate) use fetch_stream::FetchSink;
 pub(crate) use fetch_stream::read_fetch_response;
+pub use find_coordinator::FindCoordinatorRequest;
+pub use find_coordinator::FindCoordinatorResponse;
 pub use list_offsets::ListOffsetsPartition;
 pub use list_offsets::ListOffsetsRequest;
 pub use list_offsets::ListOffsetsResponse;
@@ -59,6 +66,13 @@ pub use metadata::MetadataRequest;
 pub use metadata::MetadataResponse;
 pub use metadata::PartitionMetadata;
 pub use metadata::TopicMetadata;
+pub use offset_commit::CommittedOffset;
+pub use offset_commit::OffsetCommitPartition;
+pub use offset_commit::OffsetCommitRequest;
+pub use offset_commit::OffsetCommitResponse;
+pub use offset_fetch::FetchedOffset;
+pub use offset_fetch::OffsetFetchRequest;
+pub use offset_fetch::OffsetFetchResponse;
 pub use produce::ProducePartition;
 pub use produce::ProduceRequest;
 pub use produce::ProduceResponse;

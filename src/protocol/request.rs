@@ -27,14 +27,20 @@ pub(crate) trait Request: Sized {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError>;
 
     /// Reads a body in the layout of `version`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the broker's side"))]
+    #[cfg_attr(
+        not(any(test, feature = "embedded")),
+        expect(dead_code, reason = "the broker's side")
+    )]
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError>;
 }
 
 /// The body of a response.
 pub(crate) trait Response: Sized {
     /// Writes the body in the layout of `version`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the broker's side"))]
+    #[cfg_attr(
+        not(any(test, feature = "embedded")),
+        expect(dead_code, reason = "the broker's side")
+    )]
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError>;
 
     /// Reads a body in the layout of `version`. Bytes after it are left alone.
@@ -59,7 +65,7 @@ pub(crate) fn request_frame<Q: Request>(
 }
 
 /// The whole frame of a response, made in `buffer`, whose memory is used again.
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 pub(crate) fn response_frame<P: Response>(
     response: &P,
     version: i16,
@@ -73,7 +79,7 @@ pub(crate) fn response_frame<P: Response>(
 }
 
 /// What stands before the body of a request.
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
     /// Which API is asked.
@@ -86,7 +92,7 @@ pub(crate) struct RequestHeader {
     pub(crate) client_id: Option<String>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 impl RequestHeader {
     /// Reads the header; the body follows in the same reader.
     pub(crate) fn decode<R: Read>(frame: &mut Reader<R>) -> Result<Self, DecodeError> {

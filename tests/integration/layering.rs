@@ -10,6 +10,7 @@ const LEAVES: [&str; 6] = ["cluster", "config", "error", "events", "stats", "thr
 /// Each layer with the layers below it.
 const LAYERS: [(&str, &[&str]); 7] = [
     ("protocol", &[]),
+    ("embedded", &["protocol"]),
     ("net", &["protocol"]),
     ("fetch", &["protocol", "net"]),
     ("zk", &[]),
@@ -18,7 +19,6 @@ const LAYERS: [(&str, &[&str]); 7] = [
         "consumer",
         &["protocol", "net", "fetch", "zk", "coordination"],
     ),
-    ("embedded", &["protocol"]),
 ];
 
 /// Longest file, tests not counted.

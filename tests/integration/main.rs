@@ -1,4 +1,4 @@
-//! Tests that need neither Java nor servers: the tree's own rules, and the tool against broken input.
+//! Tests that need nothing installed: the tree's own rules, and whole consumers against an embedded cluster.
 
 // Clippy takes only functions with the attribute `test` for tests; what they share is test code as
 // well.
@@ -12,3 +12,12 @@
 #[cfg(feature = "cli")]
 mod kzc;
 mod layering;
+
+#[cfg(feature = "embedded")]
+mod consuming;
+#[cfg(feature = "embedded")]
+mod failing_brokers;
+#[cfg(feature = "embedded")]
+mod groups;
+#[cfg(feature = "embedded")]
+mod reading;

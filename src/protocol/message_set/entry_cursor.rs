@@ -97,8 +97,8 @@ impl EntryCursor {
         }
     }
 
-    #[cfg(test)]
     /// Position of the next entry in the buffer.
+    #[cfg(any(test, feature = "embedded"))]
     pub(crate) fn position(&self) -> usize {
         self.position
     }

@@ -1,5 +1,6 @@
 //! Tests over the whole layer.
 
+mod group_offsets;
 mod hostile;
 mod recorded;
 mod round_trips;

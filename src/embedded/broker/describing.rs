@@ -1,0 +1,145 @@
+//! Answers of a broker to those who ask for brokers and leaders.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::Broker;
+use crate::embedded::broker::cluster_state::ClusterState;
+use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
+use crate::embedded::broker::partition::Partition;
+use crate::embedded::broker::request_handler::RequestHandler;
+use crate::embedded::broker_settings::BrokerVersion;
+use crate::embedded::topic_name;
+use crate::error::ErrorCode;
+use crate::protocol::MetadataRequest;
+use crate::protocol::MetadataResponse;
+use crate::protocol::PartitionMetadata;
+use crate::protocol::TopicMetadata;
+
+impl RequestHandler {
+    /// Describes the topics, and creates those that do not exist where that is wanted.
+    pub(super) fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
+        // A topic that is asked for twice is answered once.
+        let wanted: BTreeSet<&str> = request.topics.iter().map(String::as_str).collect();
+        let mut created = BTreeSet::new();
+        for topic in &wanted {
+            match self.create_when_missing(topic) {
+                Ok(true) => created.insert(*topic),
+                Ok(false) => false,
+                // As in Kafka 0.8.2.2: one topic that cannot be created fails the whole request.
+                Err(code) => return Self::refuse_metadata(request, code),
+            };
+        }
+        self.shared().read(|state| {
+            let all = || state.topics.keys().map(String::as_str).collect();
+            let wanted = if wanted.is_empty() { all() } else { wanted };
+            let topics = wanted
+                .into_iter()
+                .map(|topic| match created.contains(topic) {
+                    true => failed(topic, ErrorCode::LeaderNotAvailable),
+                    false => described(state, topic),
+                });
+            MetadataResponse {
+                brokers: brokers(state),
+                topics: topics.collect(),
+            }
+        })
+    }
+
+    pub(super) fn refuse_metadata(request: &MetadataRequest, code: ErrorCode) -> MetadataResponse {
+        let wanted: BTreeSet<&String> = request.topics.iter().collect();
+        MetadataResponse {
+            brokers: Vec::new(),
+            topics: wanted
+                .into_iter()
+                .map(|topic| failed(topic, code))
+                .collect(),
+        }
+    }
+
+    /// `true` when the topic was created.
+    pub(super) fn create_when_missing(&self, topic: &str) -> Result<bool, ErrorCode> {
+        let (is_known, settings) = self.shared().read(|state| {
+            let settings = &state.settings;
+            let shape = match topic {
+                OFFSETS_TOPIC => Some((
+                    settings.offsets_topic_partitions,
+                    settings
+                        .offsets_topic_replicas
+                        .min(state.registered().len()),
+                )),
+                _ => settings.auto_create_topics,
+            };
+            (state.topics.contains_key(topic), shape)
+        });
+        let Some((partitions, replicas)) = settings.filter(|_| !is_known) else {
+            return Ok(false);
+        };
+        topic_name::check(topic).map_err(|_| ErrorCode::InvalidTopic)?;
+        let created = self.controller().create_topic(topic, partitions, replicas);
+        match created {
+            Ok(is_new) => Ok(is_new),
+            Err(error) => {
+                log::warn!("cannot create topic {topic}: {error}");
+                Err(ErrorCode::UnknownServerError)
+            }
+        }
+    }
+}
+
+/// As in Kafka 0.8.2.2: a cluster that never had a topic tells of no brokers.
+fn brokers(state: &ClusterState) -> Vec<Broker> {
+    match state.settings.version {
+        BrokerVersion::V0_8_2 if state.topics.is_empty() => Vec::new(),
+        _ => state.registered(),
+    }
+}
+
+fn described(state: &ClusterState, topic: &str) -> TopicMetadata {
+    let Some(partitions) = state.topics.get(topic) else {
+        return failed(topic, ErrorCode::UnknownTopicOrPartition);
+    };
+    let partitions = (0..).zip(partitions);
+    TopicMetadata {
+        error: None,
+        topic: topic.to_owned(),
+        partitions: partitions
+            .map(|(number, partition)| described_partition(state, number, partition))
+            .collect(),
+    }
+}
+
+/// As in Kafka 0.8.2.2: replicas that are down are left out, and code 9 tells of it.
+fn described_partition(
+    state: &ClusterState,
+    number: i32,
+    partition: &Partition,
+) -> PartitionMetadata {
+    let live = |ids: &[i32]| -> Vec<i32> {
+        let live = ids.iter().copied().filter(|id| state.is_registered(*id));
+        live.collect()
+    };
+    let leader = partition.leader().filter(|id| state.is_registered(*id));
+    let replicas = live(partition.replicas());
+    let isr = live(partition.isr());
+    let is_short = replicas.len() < partition.replicas().len() || isr.len() < partition.isr().len();
+    let error = match leader {
+        None => Some(ErrorCode::LeaderNotAvailable),
+        Some(_) if is_short => Some(ErrorCode::ReplicaNotAvailable),
+        Some(_) => None,
+    };
+    PartitionMetadata {
+        error,
+        partition: number,
+        leader,
+        replicas,
+        isr: if leader.is_some() { isr } else { Vec::new() },
+    }
+}
+
+fn failed(topic: &str, code: ErrorCode) -> TopicMetadata {
+    TopicMetadata {
+        error: Some(code),
+        topic: topic.to_owned(),
+        partitions: Vec::new(),
+    }
+}

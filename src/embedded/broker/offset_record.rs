@@ -1,0 +1,156 @@
+//! What the messages of the offsets topic hold.
+
+use std::io::Read;
+
+use crate::cluster::TopicPartition;
+use crate::embedded::broker_settings::BrokerVersion;
+use crate::protocol::DecodeError;
+use crate::protocol::Reader;
+use crate::protocol::Writer;
+
+/// Whose offset a message is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OffsetKey {
+    pub(super) group: String,
+    pub(super) topic_partition: TopicPartition,
+}
+
+/// An offset as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredOffset {
+    pub(super) offset: i64,
+    /// The log has no null: it becomes empty there.
+    pub(super) metadata: Option<String>,
+    /// Milliseconds since 1970.
+    pub(super) commit_timestamp: i64,
+    /// When it may be forgotten; 0.8.2 does not write it.
+    pub(super) expire_timestamp: i64,
+}
+
+impl OffsetKey {
+    /// `None` when a part of it is too long for its length field.
+    pub(super) fn encode(&self, version: BrokerVersion) -> Option<Vec<u8>> {
+        let mut record = Writer::frame(Vec::new());
+        record.i16(schema(version));
+        record.string("group", &self.group).ok()?;
+        record.string("topic", self.topic_partition.topic()).ok()?;
+        record.i32(self.topic_partition.partition());
+        without_size(record)
+    }
+
+    /// `None` for a key of another kind, e.g. of a group's members.
+    pub(super) fn decode(key: &[u8]) -> Result<Option<Self>, DecodeError> {
+        let mut record = Reader::of_frame(key, key.len());
+        match record.i16("key version")? {
+            0 | 1 => {
+                let group = record.string("group")?;
+                let topic = record.string("topic")?;
+                let partition = record.i32("partition")?;
+                Ok(Some(Self {
+                    group,
+                    topic_partition: TopicPartition::new(topic, partition),
+                }))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl StoredOffset {
+    /// `None` when the metadata is too long for its length field.
+    pub(super) fn encode(&self, version: BrokerVersion) -> Option<Vec<u8>> {
+        let mut record = Writer::frame(Vec::new());
+        record.i16(schema(version));
+        record.i64(self.offset);
+        let metadata = self.metadata.as_deref().unwrap_or_default();
+        record.string("metadata", metadata).ok()?;
+        record.i64(self.commit_timestamp);
+        if schema(version) == 1 {
+            record.i64(self.expire_timestamp);
+        }
+        without_size(record)
+    }
+
+    /// `None` for a version that is not known.
+    pub(super) fn decode(value: &[u8]) -> Result<Option<Self>, DecodeError> {
+        let mut record = Reader::of_frame(value, value.len());
+        let version = record.i16("value version")?;
+        if version != 0 && version != 1 {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            offset: record.i64("offset")?,
+            metadata: Some(record.string("metadata")?),
+            commit_timestamp: record.i64("commit_timestamp")?,
+            expire_timestamp: expiry(version, &mut record)?,
+        }))
+    }
+}
+
+fn expiry<R: Read>(version: i16, record: &mut Reader<R>) -> Result<i64, DecodeError> {
+    match version {
+        0 => Ok(i64::MAX),
+        _ => record.i64("expire_timestamp"),
+    }
+}
+
+/// A record is no frame of its own.
+fn without_size(record: Writer) -> Option<Vec<u8>> {
+    let frame = record.finish().ok()?;
+    frame.get(4..).map(<[u8]>::to_vec)
+}
+
+/// Version of keys and values alike.
+fn schema(version: BrokerVersion) -> i16 {
+    match version {
+        BrokerVersion::V0_8_2 => 0,
+        BrokerVersion::V0_9_0 => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> OffsetKey {
+        OffsetKey {
+            group: "g2".into(),
+            topic_partition: TopicPartition::new("plain", 3),
+        }
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        for version in [BrokerVersion::V0_8_2, BrokerVersion::V0_9_0] {
+            let encoded = key().encode(version).unwrap();
+            assert_eq!(OffsetKey::decode(&encoded).unwrap(), Some(key()));
+            let value = StoredOffset {
+                offset: 7,
+                metadata: Some("why".into()),
+                commit_timestamp: 1000,
+                expire_timestamp: match version {
+                    BrokerVersion::V0_8_2 => i64::MAX,
+                    BrokerVersion::V0_9_0 => 2000,
+                },
+            };
+            let encoded = value.encode(version).unwrap();
+            assert_eq!(StoredOffset::decode(&encoded).unwrap(), Some(value));
+        }
+    }
+
+    #[test]
+    fn a_key_has_the_bytes_of_the_original() {
+        let bytes = [
+            0, 0, 0, 2, b'g', b'2', 0, 5, b'p', b'l', b'a', b'i', b'n', 0, 0, 0, 3,
+        ];
+        assert_eq!(key().encode(BrokerVersion::V0_8_2).unwrap(), bytes);
+    }
+
+    #[test]
+    fn records_of_other_kinds_are_skipped_and_damaged_ones_refused() {
+        assert_eq!(OffsetKey::decode(&[0, 2, 0, 1, b'g']).unwrap(), None);
+        assert_eq!(StoredOffset::decode(&[0, 9]).unwrap(), None);
+        assert!(OffsetKey::decode(&[0, 0, 0, 9, b'g']).is_err());
+        assert!(StoredOffset::decode(&[0]).is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! Making of an embedded cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::embedded::broker::Brokers;
+use crate::embedded::broker_settings::BrokerSettings;
+use crate::embedded::broker_settings::BrokerVersion;
+use crate::embedded::embedded_cluster::EmbeddedCluster;
+use crate::embedded::zookeeper::EmbeddedZooKeeper;
+use crate::embedded::zookeeper::EmbeddedZooKeeperOptions;
+use crate::error::Error;
+
+/// What an [`EmbeddedCluster`] is to be. Setters with the names of Kafka's properties mean the same.
+#[derive(Clone, Debug)]
+pub struct ClusterBuilder {
+    brokers: i32,
+    first_port: Option<u16>,
+    topics: Vec<(String, i32, usize)>,
+    settings: BrokerSettings,
+    zookeeper: EmbeddedZooKeeperOptions,
+}
+
+impl ClusterBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            brokers: 1,
+            first_port: None,
+            topics: Vec::new(),
+            settings: BrokerSettings::default(),
+            zookeeper: EmbeddedZooKeeperOptions::default(),
+        }
+    }
+
+    /// How many brokers; their ids count from 0. Default 1.
+    #[must_use]
+    pub fn brokers(mut self, brokers: i32) -> Self {
+        self.brokers = brokers;
+        self
+    }
+
+    /// Port of broker 0; the others get those after it. By default each broker takes any port that is free.
+    #[must_use]
+    pub fn broker_port(mut self, port: u16) -> Self {
+        self.first_port = Some(port);
+        self
+    }
+
+    /// Which Kafka the brokers behave as. Default 0.8.2.
+    #[must_use]
+    pub fn version(mut self, version: BrokerVersion) -> Self {
+        self.settings.version = version;
+        self
+    }
+
+    /// A topic that exists from the start, with so many partitions and replicas of each.
+    #[must_use]
+    pub fn topic(mut self, topic: impl Into<String>, partitions: i32, replicas: usize) -> Self {
+        self.topics.push((topic.into(), partitions, replicas));
+        self
+    }
+
+    /// `auto.create.topics.enable`, with `num.partitions` and `default.replication.factor`. By default a topic that does
+    /// not exist is not created.
+    #[must_use]
+    pub fn auto_create_topics(mut self, partitions: i32, replicas: usize) -> Self {
+        self.settings.auto_create_topics = Some((partitions, replicas));
+        self
+    }
+
+    /// `message.max.bytes`: larger messages are refused. Default 1,000,012.
+    #[must_use]
+    pub fn message_max_bytes(mut self, bytes: usize) -> Self {
+        self.settings.message_max_bytes = bytes;
+        self
+    }
+
+    /// `log.segment.bytes`: no fetch reaches beyond the end of a segment. Default 1 GiB.
+    #[must_use]
+    pub fn log_segment_bytes(mut self, bytes: usize) -> Self {
+        self.settings.log_segment_bytes = bytes;
+        self
+    }
+
+    /// `log.retention.bytes`: above that the oldest segments of a partition go. Default: all stay.
+    #[must_use]
+    pub fn log_retention_bytes(mut self, bytes: usize) -> Self {
+        self.settings.log_retention_bytes = Some(bytes);
+        self
+    }
+
+    /// `log.retention.ms`: segments that were last written so long ago go. Default: all stay.
+    #[must_use]
+    pub fn log_retention(mut self, time: Duration) -> Self {
+        self.settings.log_retention_time = Some(time);
+        self
+    }
+
+    /// `min.insync.replicas`: with fewer, a producer that wants all of them is refused. Default 1.
+    #[must_use]
+    pub fn min_insync_replicas(mut self, replicas: usize) -> Self {
+        self.settings.min_insync_replicas = replicas;
+        self
+    }
+
+    /// `zookeeper.session.timeout.ms` of the brokers: so long a killed one is taken for alive, and its partitions have
+    /// no other leader. Default 300 ms.
+    #[must_use]
+    pub fn broker_session_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.session_timeout = timeout;
+        self
+    }
+
+    /// `offsets.topic.num.partitions` and `offsets.topic.replication.factor` of the topic that keeps committed offsets.
+    /// Default 50 and 3, or as many as there are brokers.
+    #[must_use]
+    pub fn offsets_topic(mut self, partitions: i32, replicas: usize) -> Self {
+        self.settings.offsets_topic_partitions = partitions;
+        self.settings.offsets_topic_replicas = replicas;
+        self
+    }
+
+    /// How long a new coordinator is busy with reading its log, and answers "load in progress". By default it is ready
+    /// at once.
+    #[must_use]
+    pub fn offsets_load_time(mut self, time: Duration) -> Self {
+        self.settings.offsets_load_time = time;
+        self
+    }
+
+    /// How ZooKeeper is set up.
+    #[must_use]
+    pub fn zookeeper(mut self, options: EmbeddedZooKeeperOptions) -> Self {
+        self.zookeeper = options;
+        self
+    }
+
+    /// Starts ZooKeeper and the brokers, and creates the topics.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a topic that cannot be, [`Error::Broker`] for a port that is taken.
+    pub fn start(self) -> Result<EmbeddedCluster, Error> {
+        if self.brokers < 1 {
+            let reason = format!("{} is less than 1", self.brokers);
+            return Err(Error::InvalidArgument {
+                name: "brokers",
+                reason,
+            });
+        }
+        let zookeeper = Arc::new(EmbeddedZooKeeper::start(self.zookeeper)?);
+        let brokers = Brokers::new(self.settings, &zookeeper)?;
+        let mut port = self.first_port.unwrap_or(0);
+        for id in 0..self.brokers {
+            brokers.add(id, port)?;
+            port = if port == 0 { 0 } else { port.saturating_add(1) };
+        }
+        for (topic, partitions, replicas) in &self.topics {
+            brokers.create_topic(topic, *partitions, *replicas)?;
+        }
+        Ok(EmbeddedCluster::new(brokers, zookeeper))
+    }
+}

@@ -1,0 +1,100 @@
+//! Which broker keeps the offsets of a group.
+
+use std::io::Read;
+
+use crate::cluster::Broker;
+use crate::cluster::BrokerAddress;
+use crate::error::ErrorCode;
+use crate::protocol::decode_error::DecodeError;
+use crate::protocol::encode_error::EncodeError;
+use crate::protocol::reader::Reader;
+use crate::protocol::request::Request;
+use crate::protocol::request::Response;
+use crate::protocol::writer::Writer;
+
+/// Asks for the coordinator of a group ("ConsumerMetadata" in Kafka 0.8.2). Version 0; any broker answers.
+///
+/// The first request ever creates the topic of the offsets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FindCoordinatorRequest {
+    /// Name of the group.
+    pub group: String,
+}
+
+/// Answers a [`FindCoordinatorRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FindCoordinatorResponse {
+    /// Why there is no coordinator.
+    pub error: Option<ErrorCode>,
+    /// The coordinator; `None` with an error, or where its port makes no sense.
+    pub coordinator: Option<Broker>,
+}
+
+impl Request for FindCoordinatorRequest {
+    const API: &'static str = "FindCoordinator";
+    const KEY: i16 = 10;
+    type Response = FindCoordinatorResponse;
+
+    fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
+        check_encoded(version)?;
+        body.string("group", &self.group)
+    }
+
+    fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
+        check_decoded(version)?;
+        let group = body.string("group")?;
+        Ok(Self { group })
+    }
+}
+
+impl Response for FindCoordinatorResponse {
+    fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
+        check_encoded(version)?;
+        body.i16(self.error.map_or(0, ErrorCode::code));
+        match &self.coordinator {
+            Some(broker) => {
+                body.i32(broker.id);
+                body.string("host", &broker.address.host)?;
+                body.i32(i32::from(broker.address.port));
+            }
+            None => {
+                body.i32(-1);
+                body.string("host", "")?;
+                body.i32(-1);
+            }
+        }
+        Ok(())
+    }
+
+    fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
+        check_decoded(version)?;
+        let error = ErrorCode::from_wire(body.i16("error_code")?);
+        let id = body.i32("node_id")?;
+        let host = body.string("host")?;
+        let port = u16::try_from(body.i32("port")?);
+        let coordinator = port.ok().map(|port| Broker {
+            id,
+            address: BrokerAddress { host, port },
+        });
+        Ok(Self {
+            error,
+            coordinator: coordinator.filter(|_| error.is_none()),
+        })
+    }
+}
+
+fn check_encoded(version: i16) -> Result<(), EncodeError> {
+    let api = FindCoordinatorRequest::API;
+    match version {
+        0 => Ok(()),
+        version => Err(EncodeError::Version { api, version }),
+    }
+}
+
+fn check_decoded(version: i16) -> Result<(), DecodeError> {
+    let api = FindCoordinatorRequest::API;
+    match version {
+        0 => Ok(()),
+        version => Err(DecodeError::Version { api, version }),
+    }
+}

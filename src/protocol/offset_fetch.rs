@@ -1,0 +1,117 @@
+//! Reading of a group's offsets.
+
+use std::io::Read;
+
+use crate::cluster::TopicPartition;
+use crate::error::ErrorCode;
+use crate::protocol::decode_error::DecodeError;
+use crate::protocol::encode_error::EncodeError;
+use crate::protocol::reader::Reader;
+use crate::protocol::request::Request;
+use crate::protocol::request::Response;
+use crate::protocol::topic_groups;
+use crate::protocol::topic_groups::OfPartition;
+use crate::protocol::writer::Writer;
+
+/// Asks for offsets of a group. Version 0 reads ZooKeeper, version 1 Kafka, on the coordinator; their bytes are the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffsetFetchRequest {
+    /// Name of the group.
+    pub group: String,
+    /// What is wanted. Neighbours of one topic share a group on the wire.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// Answers an [`OffsetFetchRequest`], in the broker's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OffsetFetchResponse {
+    /// One answer for each partition.
+    pub partitions: Vec<FetchedOffset>,
+}
+
+/// The offset of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedOffset {
+    /// The partition.
+    pub topic_partition: TopicPartition,
+    /// The next message to consume; `None` where nothing was committed, which version 0 answers with
+    /// [`ErrorCode::UnknownTopicOrPartition`], or with an error.
+    pub offset: Option<i64>,
+    /// What the consumer wanted to remember.
+    pub metadata: Option<String>,
+    /// Why nothing is known.
+    pub error: Option<ErrorCode>,
+}
+
+impl Request for OffsetFetchRequest {
+    const API: &'static str = "OffsetFetch";
+    const KEY: i16 = 9;
+    type Response = OffsetFetchResponse;
+
+    fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
+        check_encoded(version)?;
+        body.string("group", &self.group)?;
+        topic_groups::write(body, &self.partitions, |_, _| Ok(()))
+    }
+
+    fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
+        check_decoded(version)?;
+        Ok(Self {
+            group: body.string("group")?,
+            partitions: topic_groups::read(body, |_, topic_partition| Ok(topic_partition))?,
+        })
+    }
+}
+
+impl Response for OffsetFetchResponse {
+    fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
+        check_encoded(version)?;
+        topic_groups::write(body, &self.partitions, |body, partition| {
+            body.i64(partition.offset.unwrap_or(-1));
+            body.nullable_string("metadata", partition.metadata.as_deref())?;
+            body.i16(partition.error.map_or(0, ErrorCode::code));
+            Ok(())
+        })
+    }
+
+    fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
+        check_decoded(version)?;
+        let partitions = topic_groups::read(body, |body, topic_partition| {
+            Ok(FetchedOffset {
+                topic_partition,
+                offset: Some(body.i64("offset")?).filter(|offset| *offset >= 0),
+                metadata: body.nullable_string("metadata")?,
+                error: ErrorCode::from_wire(body.i16("error_code")?),
+            })
+        })?;
+        Ok(Self { partitions })
+    }
+}
+
+impl OfPartition for TopicPartition {
+    fn topic_partition(&self) -> &TopicPartition {
+        self
+    }
+}
+
+impl OfPartition for FetchedOffset {
+    fn topic_partition(&self) -> &TopicPartition {
+        &self.topic_partition
+    }
+}
+
+fn check_encoded(version: i16) -> Result<(), EncodeError> {
+    let api = OffsetFetchRequest::API;
+    match version {
+        0 | 1 => Ok(()),
+        version => Err(EncodeError::Version { api, version }),
+    }
+}
+
+fn check_decoded(version: i16) -> Result<(), DecodeError> {
+    let api = OffsetFetchRequest::API;
+    match version {
+        0 | 1 => Ok(()),
+        version => Err(DecodeError::Version { api, version }),
+    }
+}

@@ -1,0 +1,427 @@
+//! Whole consumers against brokers that fail in every way.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use kafka_zk_consumer::ConnectorState;
+use kafka_zk_consumer::ErrorCode;
+use kafka_zk_consumer::Event;
+use kafka_zk_consumer::StreamError;
+use kafka_zk_consumer::TopicPartition;
+use kafka_zk_consumer::embedded::AnswerFault;
+use kafka_zk_consumer::embedded::Api;
+use kafka_zk_consumer::embedded::ConnectionFault;
+use kafka_zk_consumer::embedded::EmbeddedCluster;
+use kafka_zk_consumer::protocol::MessageSetBuilder;
+use kafka_zk_consumer::protocol::RequiredAcks;
+
+use crate::reading::Reading;
+use crate::reading::config;
+use crate::reading::connect;
+use crate::reading::next;
+use crate::reading::numbered;
+use crate::reading::produce_numbers;
+use crate::reading::quick_cluster;
+use crate::reading::streams;
+use crate::reading::value;
+use crate::reading::wait_until;
+
+/// Reads while `disturb` is done to broker 0, and asserts that every message comes once and in order all the same.
+fn assert_undisturbed(disturb: impl FnOnce(&EmbeddedCluster)) {
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 4, 2)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders", 4, 0..10);
+    let connector = connect(config(&cluster, "g").socket_timeout(Duration::from_millis(500)));
+    let mut reading = Reading::start(streams(&connector, "orders", 2));
+    reading.until_numbers(4, 10);
+    disturb(&cluster);
+    produce_numbers(&cluster, "orders", 4, 10..30);
+    reading.until_numbers(4, 30);
+    reading.assert_once_in_order(4, 30);
+    let begun = Instant::now();
+    connector.shutdown();
+    assert!(begun.elapsed() < Duration::from_secs(5), "a slow shutdown");
+}
+
+/// Spoils one answer after the other to a kind of request, and waits until each has gone out.
+fn spoil(cluster: &EmbeddedCluster, api: Api, faults: &[AnswerFault]) {
+    for fault in faults {
+        cluster.spoil_answer(0, api, *fault).unwrap();
+        wait_until("the spoilt answer has gone out", || {
+            cluster.answers_to_spoil(0).unwrap() == 0
+        });
+    }
+}
+
+#[test]
+fn a_fetch_answer_that_ends_in_the_middle_loses_nothing() {
+    assert_undisturbed(|cluster| {
+        spoil(cluster, Api::Fetch, &[AnswerFault::HalfFrame; 3]);
+    });
+}
+
+#[test]
+fn a_fetch_answer_to_another_request_is_not_taken() {
+    // D53: the original did not look at the correlation id.
+    assert_undisturbed(|cluster| {
+        spoil(cluster, Api::Fetch, &[AnswerFault::WrongCorrelationId; 3]);
+    });
+}
+
+#[test]
+fn a_fetch_answer_that_lies_about_its_length_loses_nothing() {
+    assert_undisturbed(|cluster| {
+        let lies = [-1, 0, 3, 20, 1 << 20, i32::MAX].map(AnswerFault::LyingLength);
+        spoil(cluster, Api::Fetch, &lies);
+    });
+}
+
+#[test]
+fn fetches_that_are_refused_are_tried_again() {
+    // D24, D26, D50: the original's fetcher died, dropped partitions, or span.
+    assert_undisturbed(|cluster| {
+        let codes = [
+            ErrorCode::UnknownServerError,
+            ErrorCode::UnknownTopicOrPartition,
+            ErrorCode::LeaderNotAvailable,
+            ErrorCode::NotLeaderOrFollower,
+            ErrorCode::ReplicaNotAvailable,
+            ErrorCode::Other(4242),
+        ];
+        spoil(cluster, Api::Fetch, &codes.map(AnswerFault::Error));
+    });
+}
+
+#[test]
+fn a_connection_that_ends_instead_of_an_answer_loses_nothing() {
+    assert_undisturbed(|cluster| {
+        spoil(cluster, Api::Fetch, &[AnswerFault::NoAnswer; 3]);
+        cluster.cut_connections(0).unwrap();
+    });
+}
+
+#[test]
+fn answers_that_are_late_are_waited_for() {
+    assert_undisturbed(|cluster| {
+        let delay = ConnectionFault::Delay(Duration::from_millis(150));
+        cluster.disturb(0, delay).unwrap();
+    });
+}
+
+#[test]
+fn a_broker_that_falls_silent_is_left_and_come_back_to() {
+    assert_undisturbed(|cluster| {
+        cluster.disturb(0, ConnectionFault::Silence).unwrap();
+        // Longer than the socket timeout, so that fetches are given up.
+        std::thread::sleep(Duration::from_millis(800));
+        cluster.heal(0).unwrap();
+    });
+}
+
+#[test]
+fn a_broker_that_refuses_connections_is_come_back_to() {
+    assert_undisturbed(|cluster| {
+        cluster.disturb(0, ConnectionFault::Refuse).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        cluster.heal(0).unwrap();
+    });
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_a_silent_broker() {
+    // D76, D77: the original stopped one fetcher after the other, each when its socket timed out.
+    let cluster = quick_cluster()
+        .brokers(3)
+        .topic("orders", 6, 1)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders", 6, 0..5);
+    let connector = connect(config(&cluster, "g").socket_timeout(Duration::from_secs(30)));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    reading.until_numbers(6, 5);
+    for broker in 0..3 {
+        cluster.disturb(broker, ConnectionFault::Silence).unwrap();
+    }
+    let begun = Instant::now();
+    connector.shutdown();
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn a_first_position_that_is_refused_is_looked_up_again() {
+    // D71: the original gave the rebalance up when the first position could not be had.
+    let cluster = quick_cluster().topic("orders", 4, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 4, 0..10);
+    let faults = [
+        AnswerFault::Error(ErrorCode::UnknownServerError),
+        AnswerFault::Error(ErrorCode::UnknownTopicOrPartition),
+        AnswerFault::Error(ErrorCode::NotLeaderOrFollower),
+        AnswerFault::HalfFrame,
+        AnswerFault::WrongCorrelationId,
+        AnswerFault::LyingLength(-7),
+        AnswerFault::NoAnswer,
+    ];
+    for fault in faults {
+        cluster.spoil_answer(0, Api::ListOffsets, fault).unwrap();
+    }
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 2));
+    reading.until_numbers(4, 10);
+    assert_eq!(cluster.answers_to_spoil(0).unwrap(), 0);
+    reading.assert_once_in_order(4, 10);
+}
+
+#[test]
+fn leaders_that_nobody_tells_are_asked_for_again() {
+    // D27, D29: metadata that failed or could not be decoded stalled everything.
+    let cluster = quick_cluster().topic("orders", 4, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 4, 0..10);
+    let faults = [
+        AnswerFault::Error(ErrorCode::UnknownServerError),
+        AnswerFault::Error(ErrorCode::LeaderNotAvailable),
+        AnswerFault::Error(ErrorCode::InvalidTopic),
+        AnswerFault::HalfFrame,
+        AnswerFault::WrongCorrelationId,
+        AnswerFault::LyingLength(7),
+        AnswerFault::NoAnswer,
+    ];
+    for fault in faults {
+        cluster.spoil_answer(0, Api::Metadata, fault).unwrap();
+    }
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 2));
+    reading.until_numbers(4, 10);
+    assert_eq!(cluster.answers_to_spoil(0).unwrap(), 0);
+    reading.assert_once_in_order(4, 10);
+}
+
+#[test]
+fn a_leader_that_is_killed_and_comes_back_loses_nothing() {
+    // D3, D4, D10: the original lost partitions, or itself, when a broker died.
+    let cluster = quick_cluster()
+        .brokers(3)
+        .topic("orders", 6, 3)
+        .start()
+        .unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 3));
+    produce_numbers(&cluster, "orders", 6, 0..10);
+    for round in 1..4 {
+        let victim = round % 3;
+        cluster.kill(victim).unwrap();
+        produce_numbers(&cluster, "orders", 6, round * 10..round * 10 + 5);
+        match round {
+            1 => cluster.restart(victim).unwrap(),
+            _ => cluster.restart_on_new_port(victim).unwrap(),
+        }
+        produce_numbers(&cluster, "orders", 6, round * 10 + 5..round * 10 + 10);
+        reading.until_numbers(6, round * 10 + 10);
+    }
+    reading.assert_nothing_lost(6, 40);
+}
+
+#[test]
+fn a_cluster_whose_brokers_all_die_is_come_back_to_and_its_restarts_cause_no_rebalances() {
+    // D14: after one empty list of brokers, every restart of a broker made the original rebalance, for ever.
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 2, 2)
+        .start()
+        .unwrap();
+    for broker in 0..2 {
+        cluster.stop(broker).unwrap();
+    }
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    wait_until("the consumer waits for brokers", || {
+        connector.state() == ConnectorState::WaitingForBrokers
+    });
+    for broker in 0..2 {
+        cluster.restart(broker).unwrap();
+    }
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    reading.until_numbers(2, 10);
+    while connector.events().try_next().is_some() {}
+    for broker in 0..2 {
+        cluster.stop(broker).unwrap();
+        let end = 10 * (broker + 2);
+        produce_numbers(&cluster, "orders", 2, end - 10..end);
+        cluster.restart(broker).unwrap();
+        reading.until_numbers(2, end);
+    }
+    while let Some(event) = connector.events().try_next() {
+        assert!(!matches!(event, Event::RebalanceStarted { .. }), "{event}");
+    }
+    reading.assert_once_in_order(2, 30);
+}
+
+#[test]
+fn a_partition_without_a_leader_does_not_starve_the_others() {
+    // D25: one look-up that failed ended the look-up of all partitions.
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 4, 1)
+        .start()
+        .unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    produce_numbers(&cluster, "orders", 4, 0..10);
+    reading.until_numbers(4, 10);
+    cluster.kill(1).unwrap();
+    let description = cluster.describe();
+    let led_by_0 =
+        |partition: &i32| description.partition("orders", *partition).unwrap().leader == Some(0);
+    let healthy: Vec<i32> = (0..4).filter(led_by_0).collect();
+    assert_eq!(healthy.len(), 2);
+    for number in 10..20 {
+        for partition in &healthy {
+            let value = numbered(*partition, number);
+            cluster.produce("orders", *partition, [value]).unwrap();
+        }
+    }
+    reading.until("the healthy partitions go on", |reading| {
+        healthy
+            .iter()
+            .all(|partition| reading.seen[partition].len() >= 20)
+    });
+    cluster.restart(1).unwrap();
+    for number in 10..20 {
+        for partition in (0..4).filter(|partition| !healthy.contains(partition)) {
+            let value = numbered(partition, number);
+            cluster.produce("orders", partition, [value]).unwrap();
+        }
+    }
+    reading.until_numbers(4, 20);
+    reading.assert_nothing_lost(4, 20);
+}
+
+#[test]
+fn brokers_that_are_stopped_politely_one_after_the_other_disturb_nobody() {
+    let cluster = quick_cluster()
+        .brokers(3)
+        .topic("orders", 3, 3)
+        .start()
+        .unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    for broker in 0..3 {
+        cluster.stop(broker).unwrap();
+        produce_numbers(&cluster, "orders", 3, broker * 10..broker * 10 + 5);
+        cluster.restart(broker).unwrap();
+        produce_numbers(&cluster, "orders", 3, broker * 10 + 5..broker * 10 + 10);
+        reading.until_numbers(3, broker * 10 + 10);
+    }
+    reading.assert_once_in_order(3, 30);
+}
+
+#[test]
+fn leadership_that_moves_is_followed() {
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 2, 2)
+        .start()
+        .unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    for round in 0..4 {
+        produce_numbers(&cluster, "orders", 2, round * 10..round * 10 + 10);
+        reading.until_numbers(2, round * 10 + 10);
+        for partition in 0..2 {
+            let leader = (round + partition) % 2;
+            cluster.move_leader("orders", partition, leader).unwrap();
+        }
+    }
+    reading.assert_once_in_order(2, 40);
+}
+
+#[test]
+fn a_position_above_the_high_watermark_is_kept() {
+    // A new leader that has not caught up answers -1; a reset would repeat or lose the log.
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 1, 2)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    let first = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&first, "orders", 1));
+    reading.until_numbers(1, 10);
+    cluster.set_replicating(1, false).unwrap();
+    let mut set = MessageSetBuilder::new();
+    for number in 10..15 {
+        let value = numbered(0, number);
+        set.message(0, None, Some(value.as_bytes())).unwrap();
+    }
+    let of = TopicPartition::new("orders", 0);
+    let set = set.build().unwrap();
+    cluster
+        .produce_set(&of, &set, RequiredAcks::Leader)
+        .unwrap();
+    cluster.lower_high_watermark("orders", 0, 5).unwrap();
+    wait_until("the fetch from above the high watermark fails", || {
+        let event = first.events().try_next();
+        assert!(!matches!(event, Some(Event::OffsetReset { .. })));
+        matches!(event, Some(Event::FetchFailed { .. }))
+    });
+    cluster.set_replicating(1, true).unwrap();
+    reading.until_numbers(1, 15);
+    reading.assert_once_in_order(1, 15);
+}
+
+#[test]
+fn a_corrupt_message_is_told_and_the_stream_goes_on() {
+    // D45, D49: the original's stream was dead afterwards, or fetched again and again without a pause.
+    let cluster = quick_cluster()
+        .brokers(2)
+        .topic("orders", 1, 2)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    cluster.corrupt("orders", 0, 4).unwrap();
+    cluster.corrupt("orders", 0, 7).unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    let of = TopicPartition::new("orders", 0);
+    for number in 0..4 {
+        assert_eq!(value(&next(&mut stream).unwrap()), numbered(0, number));
+    }
+    match next(&mut stream).unwrap_err() {
+        StreamError::Corrupt { offset: 4, .. } => (),
+        other => panic!("{other}"),
+    }
+    assert_eq!(stream.skip_bad_message(&of), Some(4));
+    for number in 5..7 {
+        assert_eq!(value(&next(&mut stream).unwrap()), numbered(0, number));
+    }
+    assert!(next(&mut stream).is_err());
+    // The other replica is sound.
+    cluster.move_leader("orders", 0, 1).unwrap();
+    stream.seek(&of, 7).unwrap();
+    for number in 7..10 {
+        assert_eq!(value(&next(&mut stream).unwrap()), numbered(0, number));
+    }
+}
+
+#[test]
+fn a_message_larger_than_the_fetch_size_is_told_and_the_stream_goes_on() {
+    // D47: the original put the same marker into the queue again and again.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    cluster.produce("orders", 0, ["first"]).unwrap();
+    cluster.produce("orders", 0, ["x".repeat(5000)]).unwrap();
+    cluster.produce("orders", 0, ["last"]).unwrap();
+    let connector = connect(config(&cluster, "g").fetch_message_max_bytes(1000));
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    assert_eq!(value(&next(&mut stream).unwrap()), "first");
+    match next(&mut stream).unwrap_err() {
+        StreamError::TooLarge {
+            offset: 1, needed, ..
+        } => assert_eq!(needed, Some(5026)),
+        other => panic!("{other}"),
+    }
+    let of = TopicPartition::new("orders", 0);
+    assert_eq!(stream.skip_bad_message(&of), Some(1));
+    assert_eq!(value(&next(&mut stream).unwrap()), "last");
+}
