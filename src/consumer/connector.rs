@@ -45,6 +45,7 @@ use crate::net::ClusterView;
 use crate::stats::Stats;
 use crate::stats::StatsSnapshot;
 use crate::thread::ShutdownableThread;
+use crate::thread::StopSignal;
 use crate::thread::Stopper;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
@@ -416,8 +417,7 @@ impl ConsumerConnector {
         }
         let interval = self.config.auto_commit_interval();
         let committer = Arc::clone(&self.committer);
-        let stop = self.closing.signal();
-        let body = move |_| {
+        let body = move |stop: StopSignal| {
             while stop.pause(interval) {
                 committer.report(committer.commit_owned(1, &stop));
             }
