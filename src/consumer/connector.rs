@@ -267,7 +267,7 @@ impl ConsumerConnector {
     pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
         let deadline = Instant::now().checked_add(timeout)?;
         self.metadata
-            .await_update(known, deadline, &self.closing.signal())
+            .await_update(known, timeout, &self.closing.signal())
     }
 
     /// What the connector has counted, and where it stands in each partition that it owns.
