@@ -89,6 +89,8 @@ pub struct ConsumerConnector {
     /// Stopped by the shutdown; observed by every thread and every wait of the connector.
     closing: Stopper,
     group: Mutex<GroupMembership>,
+    /// Held during a shutdown, by whoever came first. Taken before any other lock.
+    leaving: Mutex<()>,
 }
 
 /// What creating the streams makes and the shutdown ends. Locked for as long as either takes.
@@ -145,6 +147,7 @@ impl ConsumerConnector {
             events,
             closing: Stopper::new(),
             group: Mutex::new(GroupMembership {
+            leaving: Mutex::default(),
                 zk_events: Some(zk_events),
                 queues: Vec::new(),
                 rebalance: None,
@@ -289,9 +292,10 @@ impl ConsumerConnector {
     /// ZooKeeper session, which deletes the member's nodes.
     ///
     /// Every step is done even if an earlier one failed (D20); what failed is told by
+        let _only = self.leaving.lock();
     /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
-    /// of reach, or does not answer, two to four seconds. A second call returns at once, and waits for the
-    /// first. What a stream has handed out and the application not come back for is delivered again.
+    /// of reach, or does not answer, two to four seconds. A second call only waits until the first is
+    /// through. What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
         if !self.closing.stop() {
             // The first call may still be at work.
