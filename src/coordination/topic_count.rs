@@ -46,8 +46,14 @@ impl TopicCount {
     ///
     /// [`Error::InvalidArgument`] for a topic without a stream or with a name that no topic can have.
     pub(crate) fn fixed(topics: impl IntoIterator<Item = (String, usize)>) -> Result<Self, Error> {
-        let topics: BTreeMap<String, usize> = topics.into_iter().collect();
-        for (topic, streams) in &topics {
+        let mut by_topic: BTreeMap<String, usize> = BTreeMap::new();
+        for (topic, streams) in topics {
+            if by_topic.contains_key(&topic) {
+                return Err(invalid(format!("topic `{topic}` is asked for twice")));
+            }
+            by_topic.insert(topic, streams);
+        }
+        for (topic, streams) in &by_topic {
             check_topic(topic)?;
             if *streams == 0 {
                 let reason =
@@ -55,8 +61,8 @@ impl TopicCount {
                 return Err(invalid(reason));
             }
         }
-        check_total(&topics).map_err(invalid)?;
-        Ok(Self::Static(topics))
+        check_total(&by_topic).map_err(invalid)?;
+        Ok(Self::Static(by_topic))
     }
 
     /// A member that asks for nothing.
@@ -264,6 +270,18 @@ mod tests {
     fn a_registration_reads_back_identical() {
         let count = fixed(&[("topic.1", 3), ("x_y-z", 1)]);
         assert_eq!(parsed(&count.registration(0)), count);
+    /// The registration knew the last count only, while a queue was made for each: a stream too many, which
+    /// never got a message, and a sum of streams that could overflow.
+    #[test]
+    fn a_topic_is_asked_for_once() {
+        let twice = [("a", 2), ("b", 1), ("a", 1)].map(|(topic, n)| (topic.to_owned(), n));
+        let error = TopicCount::fixed(twice).unwrap_err();
+        assert!(
+            error.to_string().contains("`a` is asked for twice"),
+            "{error}"
+        );
+    }
+
         assert_eq!(
             parsed(&TopicCount::empty().registration(0)),
             TopicCount::empty()
