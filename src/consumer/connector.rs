@@ -26,6 +26,7 @@ use crate::coordination::GroupRegistry;
 use crate::coordination::RangeAssignor;
 use crate::coordination::TopicCount;
 use crate::coordination::TopicRegistry;
+use crate::coordination::check_topic;
 use crate::coordination::member_id;
 use crate::error::Error;
 use crate::events::Event;
@@ -88,9 +89,9 @@ pub struct ConsumerConnector {
     events: Events,
     /// Stopped by the shutdown; observed by every thread and every wait of the connector.
     closing: Stopper,
-    group: Mutex<GroupMembership>,
     /// Held during a shutdown, by whoever came first. Taken before any other lock.
     leaving: Mutex<()>,
+    group: Mutex<GroupMembership>,
 }
 
 /// What creating the streams makes and the shutdown ends. Locked for as long as either takes.
@@ -146,8 +147,8 @@ impl ConsumerConnector {
             sender,
             events,
             closing: Stopper::new(),
-            group: Mutex::new(GroupMembership {
             leaving: Mutex::default(),
+            group: Mutex::new(GroupMembership {
                 zk_events: Some(zk_events),
                 queues: Vec::new(),
                 rebalance: None,
@@ -218,19 +219,15 @@ impl ConsumerConnector {
     /// [`commit_offsets`](Self::commit_offsets) or automatic commit overwrites it.
     ///
     /// # Errors
-    /// As [`commit_offsets`](Self::commit_offsets); [`Error::InvalidArgument`] for a negative offset.
+    /// As [`commit_offsets`](Self::commit_offsets); [`Error::InvalidArgument`] for a negative offset or
+    /// partition and for an illegal topic, and then nothing is committed.
     pub fn commit_offsets_for(
         &self,
         offsets: impl IntoIterator<Item = (TopicPartition, i64)>,
     ) -> Result<Vec<(TopicPartition, i64)>, Error> {
         self.check_open()?;
         let offsets: Vec<(TopicPartition, i64)> = offsets.into_iter().collect();
-        if let Some((partition, offset)) = offsets.iter().find(|(_, offset)| *offset < 0) {
-            return Err(Error::InvalidArgument {
-                name: "offset",
-                reason: format!("{offset} of {partition} is negative"),
-            });
-        }
+        offsets.iter().try_for_each(check_offset)?;
         self.committer
             .commit(&offsets, self.commit_attempts(), &self.closing.signal())
     }
@@ -268,7 +265,6 @@ impl ConsumerConnector {
     /// Waits at most `timeout` for a view newer than version `known`. The leader finder makes one whenever
     /// a partition is without leader.
     pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
-        let deadline = Instant::now().checked_add(timeout)?;
         self.metadata
             .await_update(known, timeout, &self.closing.signal())
     }
@@ -292,14 +288,12 @@ impl ConsumerConnector {
     /// ZooKeeper session, which deletes the member's nodes.
     ///
     /// Every step is done even if an earlier one failed (D20); what failed is told by
-        let _only = self.leaving.lock();
     /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
     /// of reach, or does not answer, two to four seconds. A second call only waits until the first is
     /// through. What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
+        let _only = self.leaving.lock();
         if !self.closing.stop() {
-            // The first call may still be at work.
-            drop(self.group.lock());
             return;
         }
         // From then on nobody waits for ZooKeeper any more, those included who do already.
@@ -424,6 +418,18 @@ impl ConsumerConnector {
         };
         ShutdownableThread::start("auto-commit", body).map(Some)
     }
+}
+
+/// Lets pass what is one node below the group's.
+fn check_offset((partition, offset): &(TopicPartition, i64)) -> Result<(), Error> {
+    check_topic(partition.topic())?;
+    if *offset < 0 || partition.partition() < 0 {
+        return Err(Error::InvalidArgument {
+            name: "offset",
+            reason: format!("{offset} of {partition} is negative"),
+        });
+    }
+    Ok(())
 }
 
 impl Drop for ConsumerConnector {

@@ -223,7 +223,8 @@ fn check_total(topics: &BTreeMap<String, usize>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_topic(topic: &str) -> Result<(), Error> {
+/// Refuses what Kafka lets nobody call a topic, and what would not be one node of ZooKeeper.
+pub(crate) fn check_topic(topic: &str) -> Result<(), Error> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let named = !topic.is_empty() && topic != "." && topic != "..";
     if named && topic.len() <= MAX_TOPIC_LENGTH && topic.chars().all(legal) {
@@ -233,7 +234,10 @@ fn check_topic(topic: &str) -> Result<(), Error> {
         "`{topic}` is no name of a topic: 1 to {MAX_TOPIC_LENGTH} of the characters \
          a-z A-Z 0-9 . _ -, and neither `.` nor `..`"
     );
-    Err(invalid(reason))
+    Err(Error::InvalidArgument {
+        name: "topic",
+        reason,
+    })
 }
 
 fn invalid(reason: String) -> Error {
@@ -266,10 +270,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_registration_reads_back_identical() {
-        let count = fixed(&[("topic.1", 3), ("x_y-z", 1)]);
-        assert_eq!(parsed(&count.registration(0)), count);
     /// The registration knew the last count only, while a queue was made for each: a stream too many, which
     /// never got a message, and a sum of streams that could overflow.
     #[test]
@@ -282,6 +282,10 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_registration_reads_back_identical() {
+        let count = fixed(&[("topic.1", 3), ("x_y-z", 1)]);
+        assert_eq!(parsed(&count.registration(0)), count);
         assert_eq!(
             parsed(&TopicCount::empty().registration(0)),
             TopicCount::empty()
