@@ -76,7 +76,8 @@ impl Committer {
         })
     }
 
-    /// Commits exactly `offsets`, also of partitions that are not owned.
+    /// Commits exactly `offsets`, also of partitions that are not owned. What we once wrote there somebody
+    /// else may have changed since, so that all of it is written.
     pub(crate) fn commit(
         &self,
         offsets: &[(TopicPartition, i64)],
@@ -84,6 +85,9 @@ impl Committer {
         stop: &StopSignal,
     ) -> Result<Offsets, Error> {
         self.attempts(attempts, stop, |mut checkpoints| {
+            for (partition, _) in offsets {
+                checkpoints.remove(partition);
+            }
             self.write(offsets, None, &mut checkpoints)
         })
     }

@@ -50,4 +50,5 @@ pub(crate) use group_registry::GroupRegistry;
 pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
 pub(crate) use topic_count::TopicCount;
+pub(crate) use topic_count::check_topic;
 pub(crate) use topic_registry::TopicRegistry;
