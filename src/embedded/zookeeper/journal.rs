@@ -36,13 +36,14 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Reads the nodes and the number of the last transaction, where the file exists, and writes it anew.
+    /// Reads the nodes, where the file exists, and writes it anew. The number from which transactions count on is
+    /// above all of earlier lives, those included that changed nothing here: else clients that saw them are refused.
     pub(super) fn open(folder: &Path) -> io::Result<(Self, DataTree, i64)> {
         fs::create_dir_all(folder)?;
         let path = folder.join("tree.journal");
         let mut tree = DataTree::new();
         let zxid = match fs::read(&path) {
-            Ok(bytes) => load(&bytes, &mut tree)?,
+            Ok(bytes) => first_of_next_life(load(&bytes, &mut tree)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
         };
@@ -94,6 +95,11 @@ impl Journal {
         self.bytes = self.bytes.saturating_add(length);
         Ok(())
     }
+}
+
+/// As in ZooKeeper, the upper half of a number counts the lives.
+fn first_of_next_life(zxid: i64) -> i64 {
+    (zxid >> 32).saturating_add(1) << 32
 }
 
 fn limit(bytes: u64) -> u64 {
@@ -314,7 +320,7 @@ mod tests {
         drop(database);
         let (_, tree, zxid) = Journal::open(folder.path()).unwrap();
         assert_eq!(tree.get("/a").unwrap().data, Some(vec![11; 1 << 20]));
-        assert_eq!(zxid, 13);
+        assert_eq!(zxid, 1 << 32);
     }
 
     #[test]
@@ -334,6 +340,24 @@ mod tests {
         let (two, changes) = change(2, "/b");
         journal.append(&two, 2, &changes).unwrap();
         let (_, read, zxid) = Journal::open(folder.path()).unwrap();
-        assert_eq!((kept(&read), zxid), (kept(&two), 2));
+        assert_eq!((kept(&read), zxid), (kept(&two), 1 << 32));
+    }
+
+    #[test]
+    fn a_client_that_saw_the_last_transaction_is_never_ahead_of_the_next_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut seen = -1;
+        for _ in 0..3 {
+            let mut database = Database::open(Some(folder.path())).unwrap();
+            assert!(database.zxid() > seen);
+            let session = database.sessions.open(None);
+            let operation = Operation::Delete {
+                path: String::from("/none"),
+                version: None,
+            };
+            // It counts, and nothing of it is kept.
+            database.write(session, operation).unwrap_err();
+            seen = database.zxid();
+        }
     }
 }
