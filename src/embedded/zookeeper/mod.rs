@@ -10,9 +10,10 @@
 //! ```
 //!
 //! It answers as ZooKeeper 3.4 does, oddities included, to every request that such a server knows.
-//! It stands alone (no quorum), keeps its persistent nodes in a Journal where it is given a folder, and enforces no access list: it stores the
-//! lists and shows them. One lock orders all requests, so a watch fires before the reply to the
-//! write that caused it, and a restart is a server that forgot its connections and nothing else.
+//! It stands alone (no quorum), keeps its persistent nodes in a Journal where it is given a folder,
+//! and enforces no access list: it stores the lists and shows them. One lock orders all requests,
+//! so a watch fires before the reply to the write that caused it, and a restart is a server that
+//! forgot its connections and nothing else.
 
 mod acceptor;
 mod connection;
