@@ -186,6 +186,15 @@ pub enum Error {
     #[error("zookeeper session expired")]
     SessionExpired,
 
+    /// A file of the folder that an embedded cluster keeps its data in cannot be read or written.
+    #[error("data folder {}", path.display())]
+    DataFolder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// Some offsets could not be committed; the others were.
     #[error("could not commit {} of {} offsets, the first of {}", failed.len(), failed.len() + committed.len(), failed.first().map(|(partition, error)| format!("{partition}: {}", error.chain())).unwrap_or_default())]
     CommitFailed {
@@ -218,6 +227,7 @@ impl Error {
             | Self::Incomplete { .. }
             | Self::Metadata { .. }
             | Self::ZooKeeper { .. }
+            | Self::DataFolder { .. }
             | Self::RebalanceFailed { .. }
             | Self::OwnershipConflict { .. }
             | Self::GroupChanged

@@ -14,6 +14,7 @@ main() {
     debian_package "$(test -e /usr/share/java/zookeeper.jar && echo there)" libzookeeper-java
     debian_package "$(command -v java)" default-jre-headless
     debian_package "$(command -v cc)" gcc libc6-dev
+    debian_package "$(command -v kcat)" kcat
     kafka 0.8.2.2 kafka-java-bridge@0.2.8 java/lib \
         492dc557510fc307750baab3c973cc2d039b9742d840190e91a8fbd572623d14 kafka_2.9.2-0.8.2.2.jar \
         ecf415d739cf5d4288316004d3f1b7227be5238a56c225ea19d83a4602124bf6 kafka-clients-0.8.2.2.jar \

@@ -1,5 +1,6 @@
 //! How the brokers of an embedded cluster behave.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Which Kafka the brokers behave as.
@@ -17,6 +18,8 @@ pub enum BrokerVersion {
 #[derive(Clone, Debug)]
 pub(crate) struct BrokerSettings {
     pub(crate) version: BrokerVersion,
+    /// Folder with a folder for each topic; `None` for logs in memory only.
+    pub(crate) log_dir: Option<PathBuf>,
     pub(crate) message_max_bytes: usize,
     pub(crate) log_segment_bytes: usize,
     pub(crate) log_retention_bytes: Option<usize>,
@@ -38,6 +41,7 @@ impl Default for BrokerSettings {
     fn default() -> Self {
         Self {
             version: BrokerVersion::default(),
+            log_dir: None,
             message_max_bytes: 1_000_012,
             log_segment_bytes: 1 << 30,
             log_retention_bytes: None,

@@ -1,5 +1,6 @@
 //! Making of an embedded cluster.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::error::Error;
 pub struct ClusterBuilder {
     brokers: i32,
     first_port: Option<u16>,
+    data_dir: Option<PathBuf>,
     topics: Vec<(String, i32, usize)>,
     settings: BrokerSettings,
     zookeeper: EmbeddedZooKeeperOptions,
@@ -26,6 +28,7 @@ impl ClusterBuilder {
         Self {
             brokers: 1,
             first_port: None,
+            data_dir: None,
             topics: Vec::new(),
             settings: BrokerSettings::default(),
             zookeeper: EmbeddedZooKeeperOptions::default(),
@@ -46,6 +49,14 @@ impl ClusterBuilder {
         self
     }
 
+    /// Keeps topics, messages, committed offsets and ZooKeeper's persistent nodes in this folder, where the next cluster
+    /// with the same folder finds them; one cluster at a time may use it. By default they end with the cluster.
+    #[must_use]
+    pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(folder.into());
+        self
+    }
+
     /// Which Kafka the brokers behave as. Default 0.8.2.
     #[must_use]
     pub fn version(mut self, version: BrokerVersion) -> Self {
@@ -53,7 +64,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// A topic that exists from the start, with so many partitions and replicas of each.
+    /// A topic that exists from the start, with so many partitions and replicas of each. One that the folder of
+    /// [`data_dir`](Self::data_dir) has already stays as it is there.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<String>, partitions: i32, replicas: usize) -> Self {
         self.topics.push((topic.into(), partitions, replicas));
@@ -139,8 +151,9 @@ impl ClusterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a topic that cannot be, [`Error::Broker`] for a port that is taken.
-    pub fn start(self) -> Result<EmbeddedCluster, Error> {
+    /// [`Error::InvalidArgument`] for a topic that cannot be, [`Error::Broker`] for a port that is taken,
+    /// [`Error::DataFolder`] for a folder that cannot be used.
+    pub fn start(mut self) -> Result<EmbeddedCluster, Error> {
         if self.brokers < 1 {
             let reason = format!("{} is less than 1", self.brokers);
             return Err(Error::InvalidArgument {
@@ -148,14 +161,21 @@ impl ClusterBuilder {
                 reason,
             });
         }
+        if let Some(folder) = &self.data_dir {
+            self.settings.log_dir = Some(folder.join("logs"));
+            self.zookeeper.data_dir = Some(folder.join("zookeeper"));
+        }
         let zookeeper = Arc::new(EmbeddedZooKeeper::start(self.zookeeper)?);
         let brokers = Brokers::new(self.settings, &zookeeper)?;
+        let restored = brokers.restore(self.brokers)?;
         let mut port = self.first_port.unwrap_or(0);
         for id in 0..self.brokers {
             brokers.add(id, port)?;
             port = if port == 0 { 0 } else { port.saturating_add(1) };
         }
-        for (topic, partitions, replicas) in &self.topics {
+        let is_new = |topic: &String| !restored.contains(topic);
+        let new = self.topics.iter().filter(|(topic, ..)| is_new(topic));
+        for (topic, partitions, replicas) in new {
             brokers.create_topic(topic, *partitions, *replicas)?;
         }
         Ok(EmbeddedCluster::new(brokers, zookeeper))

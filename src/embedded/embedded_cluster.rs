@@ -18,8 +18,8 @@ use crate::protocol::RequiredAcks;
 
 /// A Kafka cluster with its ZooKeeper, on loopback ports of this process.
 ///
-/// Made for demos, for development and for tests: it keeps everything in memory, and every fault that a consumer may
-/// meet can be had by a call. Dropping it ends all of it.
+/// Made for demos, for development and for tests: every fault that a consumer may meet can be had by a call. Dropping
+/// it ends all of it, and its data too unless [`data_dir`](ClusterBuilder::data_dir) names a folder for them.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), kafka_zk_consumer::Error> {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! They listen on real loopback sockets and speak the real protocols, so every client of a real
-//! cluster can talk to them; everything they know is in memory. They are no production servers:
-//! one machine, no authentication, no disk, and faults on demand.
+//! cluster can talk to them; what they know is in memory, and in a folder where one is given. They
+//! are no production servers: one machine, no authentication, and faults on demand.
 //!
 //! Uses the leaves and `protocol`, nothing above.
 

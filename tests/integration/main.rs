@@ -20,4 +20,6 @@ mod failing_brokers;
 #[cfg(feature = "embedded")]
 mod groups;
 #[cfg(feature = "embedded")]
+mod keeping;
+#[cfg(feature = "embedded")]
 mod reading;

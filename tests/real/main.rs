@@ -19,6 +19,7 @@ mod consuming;
 mod embedded_brokers;
 mod embedded_zookeeper;
 mod hostile_brokers;
+mod kcat;
 mod killed_members;
 mod kzc;
 mod leader_change;

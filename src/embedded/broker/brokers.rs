@@ -80,6 +80,11 @@ impl Brokers {
         })
     }
 
+    /// Brings back the topics of an earlier life, before the brokers 0 to `count` start, and returns their names.
+    pub(crate) fn restore(&self, count: i32) -> Result<Vec<String>, Error> {
+        self.controller.restore(|id| (0..count).contains(&id))
+    }
+
     /// Starts a broker with a new id, on `port` or on any that is free for 0.
     pub(crate) fn add(&self, id: i32, port: u16) -> Result<(), Error> {
         let mut servers = self.servers.lock();

@@ -87,7 +87,9 @@ impl ClusterState {
         let brokers = &self.brokers;
         let number = usize::try_from(of.partition()).ok()?;
         let partition = self.topics.get_mut(of.topic())?.get_mut(number)?;
-        Some(change(partition, &|id| keeps_up(brokers, id)))
+        let changed = change(partition, &|id| keeps_up(brokers, id));
+        save(partition, of);
+        Some(changed)
     }
 
     /// Changes every partition, and returns those for which the closure says that they have changed.
@@ -99,12 +101,22 @@ impl ClusterState {
         let mut changed = Vec::new();
         for (topic, partitions) in &mut self.topics {
             for (partition, number) in partitions.iter_mut().zip(0..) {
-                if change(partition, &|id| keeps_up(brokers, id)) {
-                    changed.push(TopicPartition::new(topic.as_str(), number));
+                let of = TopicPartition::new(topic.as_str(), number);
+                let has_changed = change(partition, &|id| keeps_up(brokers, id));
+                save(partition, &of);
+                if has_changed {
+                    changed.push(of);
                 }
             }
         }
         changed
+    }
+}
+
+/// What cannot be kept in files now may be later: every change tries again.
+fn save(partition: &mut Partition, of: &TopicPartition) {
+    if let Err(error) = partition.save() {
+        log::error!("{of} cannot be kept: {error}");
     }
 }
 

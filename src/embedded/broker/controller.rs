@@ -1,6 +1,7 @@
 //! The controller: who leads what, and what ZooKeeper is told about it.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::Arc;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -13,7 +14,9 @@ use crate::embedded::broker::cluster_state::BrokerState;
 use crate::embedded::broker::cluster_state::ClusterState;
 use crate::embedded::broker::cluster_state::SharedState;
 use crate::embedded::broker::partition::Partition;
+use crate::embedded::broker::partition_store::PartitionStore;
 use crate::embedded::broker::registry::Registry;
+use crate::embedded::broker::restoring::kept_topics;
 use crate::embedded::topic_name;
 use crate::embedded::zookeeper::NodeError;
 use crate::error::Error;
@@ -82,7 +85,7 @@ impl Controller {
                 return Ok::<_, Error>(false);
             }
             let assignment = assign(state, partitions, replicas, 0)?;
-            insert_topic(state, topic, assignment);
+            insert_topic(state, topic, assignment)?;
             Ok(true)
         })?;
         if is_new {
@@ -105,7 +108,7 @@ impl Controller {
             if state.topics.contains_key(topic) {
                 return Ok::<_, Error>(false);
             }
-            insert_topic(state, topic, assignment.to_vec());
+            insert_topic(state, topic, assignment.to_vec())?;
             Ok(true)
         })?;
         if is_new {
@@ -130,10 +133,7 @@ impl Controller {
             }
             let replicas = present.first().map_or(1, |first| first.replicas().len());
             let assignment = assign(state, total, replicas, present.len())?;
-            let added: Vec<Partition> = assignment
-                .into_iter()
-                .map(|ids| partition(state, ids))
-                .collect();
+            let added = new_partitions(state, topic, present.len(), assignment)?;
             let present = state.topics.get_mut(topic);
             present
                 .into_iter()
@@ -149,6 +149,7 @@ impl Controller {
         let mut outside = self.outside.lock();
         let deleted = self.shared.change(|state| state.topics.remove(topic));
         deleted.ok_or_else(|| unknown(topic))?;
+        self.delete_logs(topic);
         outside
             .unwritten
             .retain(|part| !matches!(part, Unwritten::Partition(of) if of.topic() == topic));
@@ -179,6 +180,28 @@ impl Controller {
                 Ok(())
             }
         }
+    }
+
+    /// Brings back the topics that ZooKeeper and the folder of logs know, before any broker starts, and returns their
+    /// names. The brokers of which `is_coming` says so are in sync at once.
+    pub(super) fn restore(&self, is_coming: impl Fn(i32) -> bool) -> Result<Vec<String>, Error> {
+        let settings = self.shared.read(|state| state.settings.clone());
+        let Some(folder) = &settings.log_dir else {
+            return Ok(Vec::new());
+        };
+        let mut outside = self.outside.lock();
+        let (epoch, topics) = kept_topics(&mut outside.registry)?;
+        outside.epoch = epoch;
+        let mut names = Vec::new();
+        for topic in topics {
+            let partitions = topic.restore(folder, settings.log_segment_bytes, &is_coming)?;
+            let count = i32::try_from(partitions.len()).unwrap_or(i32::MAX);
+            outside.add_topic(&topic.name, 0..count);
+            names.push(topic.name.clone());
+            self.shared
+                .change(|state| state.topics.insert(topic.name, partitions));
+        }
+        Ok(names)
     }
 
     /// Registers a broker that answers from now on: it leads what has no leader, and catches up with the rest.
@@ -285,6 +308,16 @@ impl Controller {
         outside.unwritten.insert(Unwritten::Broker(id));
         outside.unwritten.insert(Unwritten::Controller);
         outside.add_partitions(changed);
+    }
+
+    fn delete_logs(&self, topic: &str) {
+        let folder = self.shared.read(|state| state.settings.log_dir.clone());
+        let Some(folder) = folder.map(|folder| folder.join(topic)) else {
+            return;
+        };
+        if let Err(error) = fs::remove_dir_all(&folder) {
+            log::warn!("{} cannot be deleted: {error}", folder.display());
+        }
     }
 
     fn apply_retention(&self) {
@@ -420,16 +453,42 @@ fn check_assignment(state: &ClusterState, assignment: &[Vec<i32>]) -> Result<(),
     }
 }
 
-fn insert_topic(state: &mut ClusterState, topic: &str, assignment: Vec<Vec<i32>>) {
-    let partitions = assignment.into_iter().map(|ids| partition(state, ids));
-    let partitions = partitions.collect();
+fn insert_topic(
+    state: &mut ClusterState,
+    topic: &str,
+    assignment: Vec<Vec<i32>>,
+) -> Result<(), Error> {
+    let partitions = new_partitions(state, topic, 0, assignment)?;
     state.topics.insert(topic.to_owned(), partitions);
+    Ok(())
 }
 
-fn partition(state: &ClusterState, replicas: Vec<i32>) -> Partition {
-    Partition::new(replicas, state.settings.log_segment_bytes, |id| {
-        state.is_running(id)
-    })
+/// Empty partitions, numbered from `first` on.
+fn new_partitions(
+    state: &ClusterState,
+    topic: &str,
+    first: usize,
+    assignment: Vec<Vec<i32>>,
+) -> Result<Vec<Partition>, Error> {
+    let settings = &state.settings;
+    let numbered = (first..).zip(assignment);
+    let partitions = numbered.map(|(number, replicas)| {
+        let mut partition = Partition::new(replicas, settings.log_segment_bytes, |id| {
+            state.is_running(id)
+        });
+        if let Some(folder) = &settings.log_dir {
+            let folder = folder.join(topic).join(number.to_string());
+            let store = PartitionStore::create(&folder);
+            let failed = |source| Error::DataFolder {
+                path: folder.clone(),
+                source,
+            };
+            partition.keep_in(store.map_err(failed)?);
+            partition.save().map_err(failed)?;
+        }
+        Ok(partition)
+    });
+    partitions.collect()
 }
 
 fn unknown(what: &str) -> Error {

@@ -1,4 +1,4 @@
-//! Kafka brokers: real sockets, logs in memory, one state for all of them.
+//! Kafka brokers: real sockets, logs in memory and, where wanted, in a folder, one state for all of them.
 //!
 //! ```text
 //!  client ==> BrokerServer, a thread for each connection
@@ -21,10 +21,12 @@
 mod offset_assignment;
 mod partition;
 mod partition_log;
+mod partition_store;
 
 mod cluster_state;
 mod controller;
 mod registry;
+mod restoring;
 
 mod offset_record;
 

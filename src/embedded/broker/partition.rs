@@ -1,11 +1,13 @@
 //! One partition with the logs of all its replicas.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Instant;
 use std::time::SystemTime;
 
 use crate::embedded::broker::offset_assignment::assign_offsets;
 use crate::embedded::broker::partition_log::PartitionLog;
+use crate::embedded::broker::partition_store::PartitionStore;
 use crate::error::ErrorCode;
 use crate::protocol::MessageSet;
 
@@ -27,6 +29,8 @@ pub(super) struct Partition {
     logs: BTreeMap<i32, PartitionLog>,
     /// The offset after the last message that all replicas in sync have.
     high_watermark: i64,
+    /// Files that follow the log of the leader.
+    store: Option<PartitionStore>,
 }
 
 /// Where a set was put.
@@ -45,7 +49,15 @@ impl Partition {
         segment_bytes: usize,
         is_up: impl Fn(i32) -> bool,
     ) -> Self {
-        let log = PartitionLog::new(segment_bytes);
+        Self::with_log(replicas, PartitionLog::new(segment_bytes), is_up)
+    }
+
+    /// As [`new`](Self::new), every replica with the messages of `log`.
+    pub(super) fn with_log(
+        replicas: Vec<i32>,
+        log: PartitionLog,
+        is_up: impl Fn(i32) -> bool,
+    ) -> Self {
         let isr: Vec<i32> = replicas.iter().copied().filter(|id| is_up(*id)).collect();
         Self {
             logs: replicas.iter().map(|id| (*id, log.clone())).collect(),
@@ -55,7 +67,28 @@ impl Partition {
             term: 1,
             led_since: Instant::now(),
             isr,
-            high_watermark: 0,
+            high_watermark: log.log_end(),
+            store: None,
+        }
+    }
+
+    /// Keeps the log in the files of `store` from now on; see [`save`](Self::save).
+    pub(super) fn keep_in(&mut self, store: PartitionStore) {
+        self.store = Some(store);
+    }
+
+    /// Continues the count of an earlier life.
+    pub(super) fn continue_epoch(&mut self, before: i32) {
+        self.leader_epoch = before.saturating_add(1);
+    }
+
+    /// Brings the files, if there are any, to what the log is. To be called after every change.
+    pub(super) fn save(&mut self) -> io::Result<()> {
+        let broker = self.leader.or_else(|| self.isr.first().copied());
+        let log = broker.and_then(|broker| self.logs.get(&broker));
+        match self.store.as_mut().zip(log) {
+            Some((store, log)) => store.save(log),
+            None => Ok(()),
         }
     }
 
@@ -131,6 +164,10 @@ impl Partition {
         let log = log.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         log.append(&assigned.entries, assigned.log_end);
         self.replicate(keeps_up);
+        self.save().map_err(|error| {
+            log::error!("a message cannot be kept: {error}");
+            ErrorCode::UnknownServerError
+        })?;
         Ok(Appended {
             base_offset: Some(base_offset),
             log_end: assigned.log_end,
@@ -240,6 +277,9 @@ impl Partition {
 
     /// Damages the leader's copy of the message at `offset`. `false` when there is none.
     pub(super) fn corrupt(&mut self, offset: i64) -> bool {
+        if let Some(store) = &mut self.store {
+            store.distrust();
+        }
         let log = self.leader.and_then(|id| self.logs.get_mut(&id));
         log.is_some_and(|log| log.corrupt(offset))
     }

@@ -64,6 +64,38 @@ impl PartitionLog {
         }
     }
 
+    /// Made of segments that were kept elsewhere, oldest first: base offset, entries, and when they were last changed.
+    pub(super) fn restored(
+        segments: Vec<(i64, Vec<StoredEntry>, SystemTime)>,
+        segment_bytes: usize,
+    ) -> Self {
+        let segments: VecDeque<Segment> = segments
+            .into_iter()
+            .map(|(base_offset, entries, modified)| Segment {
+                base_offset,
+                bytes: entries.iter().map(|entry| entry.bytes.len()).sum(),
+                entries,
+                modified,
+            })
+            .collect();
+        let Some((first, last)) = segments.front().zip(segments.back()) else {
+            return Self::new(segment_bytes);
+        };
+        let end = last.entries.last().map(|entry| entry.last_offset);
+        Self {
+            log_start: first.base_offset,
+            log_end: end.map_or(last.base_offset, |end| end.saturating_add(1)),
+            segments,
+            segment_bytes,
+        }
+    }
+
+    /// Base offset and entries of each segment, oldest first.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (i64, &[StoredEntry])> {
+        let segments = self.segments.iter();
+        segments.map(|segment| (segment.base_offset, segment.entries.as_slice()))
+    }
+
     pub(super) fn log_start(&self) -> i64 {
         self.log_start
     }

@@ -149,6 +149,14 @@ impl Registry {
         }
     }
 
+    /// Names of the nodes below; none where the node itself is missing.
+    pub(super) fn children(&mut self, path: &str) -> Result<Vec<String>, NodeError> {
+        match self.own().children(path) {
+            Err(NodeError::NoNode) => Ok(Vec::new()),
+            children => children,
+        }
+    }
+
     /// Creates a persistent node, and its parents. One that exists stays as it is.
     fn create(&mut self, path: &str, data: &[u8]) -> Result<(), NodeError> {
         let created = self

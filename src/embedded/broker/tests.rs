@@ -519,6 +519,38 @@ fn offsets_are_stored_in_the_log_as_recorded_and_survive_their_coordinator() {
 }
 
 #[test]
+fn offsets_in_the_log_outlive_the_cluster_and_its_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || EmbeddedCluster::builder().data_dir(folder.path());
+    let offsets = |cluster: &EmbeddedCluster| {
+        let mut client = Client::of(cluster, 0);
+        client.send("k082-offset-fetch-v1");
+        let answer = client.receive().unwrap();
+        let mut body = Reader::new(&answer[4..]);
+        let answer = OffsetFetchResponse::decode(1, &mut body).unwrap();
+        let partitions = answer.partitions.iter();
+        partitions.map(|p| p.offset).collect::<Vec<_>>()
+    };
+    let first = with_offsets_topic(start());
+    Client::of(&first, 0).replay("k082-offset-commit-v1");
+    assert_eq!(offsets(&first), [Some(6), Some(2), Some(3)]);
+    drop(first);
+    let second = start().brokers(2).start().unwrap();
+    assert_eq!(offsets(&second), [Some(6), Some(2), Some(3)]);
+    drop(second);
+    let segment = folder
+        .path()
+        .join("logs/__consumer_offsets/3/00000000000000000000.log");
+    let bytes = fs::read(&segment).unwrap();
+    fs::write(&segment, &bytes[..bytes.len() - 1]).unwrap();
+    let third = start().brokers(2).start().unwrap();
+    let left = offsets(&third);
+    assert_eq!(left.iter().flatten().count(), 2, "{left:?}");
+    Client::of(&third, 0).replay("k082-offset-commit-v1");
+    assert_eq!(offsets(&third), [Some(6), Some(2), Some(3)]);
+}
+
+#[test]
 fn a_commit_that_is_not_replicated_is_not_told_to_anybody() {
     let cluster = with_offsets_topic(EmbeddedCluster::builder());
     let mut client = Client::of(&cluster, 0);

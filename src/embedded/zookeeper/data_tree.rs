@@ -13,41 +13,41 @@ use crate::embedded::zookeeper::transaction::Operation;
 use crate::embedded::zookeeper::transaction::Outcome;
 
 /// All nodes by their full path, the root included.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct DataTree {
     nodes: HashMap<String, Node>,
     /// Paths of ephemeral nodes by session.
     ephemerals: HashMap<i64, BTreeSet<String>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) data: Option<Vec<u8>>,
     pub(super) acl: Vec<Acl>,
     pub(super) children: BTreeSet<String>,
-    czxid: i64,
-    pzxid: i64,
-    ctime: i64,
-    written: Written,
-    aversion: i32,
+    pub(super) czxid: i64,
+    pub(super) pzxid: i64,
+    pub(super) ctime: i64,
+    pub(super) written: Written,
+    pub(super) aversion: i32,
     /// Children ever created; numbers the sequential ones.
-    creates: i32,
-    owner: Option<i64>,
+    pub(super) creates: i32,
+    pub(super) owner: Option<i64>,
 }
 
 /// The last write of a node's data.
 #[derive(Clone, Copy, Debug)]
-struct Written {
-    zxid: i64,
-    time: i64,
-    version: i32,
+pub(super) struct Written {
+    pub(super) zxid: i64,
+    pub(super) time: i64,
+    pub(super) version: i32,
 }
 
 /// The last change to the children of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChildrenBefore {
-    creates: i32,
-    pzxid: i64,
+    pub(super) creates: i32,
+    pub(super) pzxid: i64,
 }
 
 /// What a write did, with all that is needed to undo it.
@@ -66,8 +66,11 @@ pub(super) enum Change {
         path: String,
         before: DataBefore,
     },
-    /// Nothing that anybody watches.
-    Other,
+    AclSet {
+        path: String,
+        acl: Vec<Acl>,
+    },
+    Checked,
 }
 
 #[derive(Debug)]
@@ -136,13 +139,14 @@ impl DataTree {
                 }
                 let node = self.get_mut(&path)?;
                 matches(version, node.aversion)?;
-                node.acl = acl;
+                let acl = mem::replace(&mut node.acl, acl);
                 node.aversion = node.aversion.wrapping_add(1);
-                Ok((Outcome::AclSet(node.stat()), Change::Other))
+                let outcome = Outcome::AclSet(node.stat());
+                Ok((outcome, Change::AclSet { path, acl }))
             }
             Operation::Check { path, version } => {
                 matches(version, self.get(&path)?.written.version)?;
-                Ok((Outcome::Checked, Change::Other))
+                Ok((Outcome::Checked, Change::Checked))
             }
         }
     }
@@ -164,8 +168,54 @@ impl DataTree {
                     node.written = before.written;
                 }
             }
-            Change::Other => {}
+            Change::AclSet { path, acl } => {
+                if let Some(node) = self.nodes.get_mut(&path) {
+                    node.acl = acl;
+                    node.aversion = node.aversion.wrapping_sub(1);
+                }
+            }
+            Change::Checked => {}
         }
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    /// Puts a persistent node in its place as it once was; one that is there keeps its children. `false` when it has no
+    /// parent.
+    pub(super) fn restore(&mut self, path: String, mut node: Node) -> bool {
+        if let Some(present) = self.nodes.get_mut(&path) {
+            node.children = mem::take(&mut present.children);
+            *present = node;
+            return true;
+        }
+        let has_parent = self.parent_mut(&path).is_some();
+        if has_parent {
+            self.insert(path, node);
+        }
+        has_parent
+    }
+
+    /// `false` when there is no such node.
+    pub(super) fn restore_children(&mut self, path: &str, children: ChildrenBefore) -> bool {
+        let node = self.nodes.get_mut(path);
+        let is_there = node.is_some();
+        if let Some(node) = node {
+            node.creates = children.creates;
+            node.pzxid = children.pzxid;
+        }
+        is_there
+    }
+
+    /// Takes a node out that once was deleted, if it is there. `false` when it has children or is the server's own.
+    pub(super) fn forget(&mut self, path: &str) -> bool {
+        let is_free = self.get(path).map_or(true, |node| node.children.is_empty());
+        let can_go = is_free && !OWN_NODES.contains(&path);
+        if can_go {
+            self.remove(path);
+        }
+        can_go
     }
 
     /// The order of the checks decides which error is seen; it is that of ZooKeeper 3.4.
@@ -310,7 +360,7 @@ impl DataTree {
 }
 
 impl Node {
-    fn new(
+    pub(super) fn new(
         data: Option<Vec<u8>>,
         acl: Vec<Acl>,
         owner: Option<i64>,
@@ -353,7 +403,7 @@ impl Node {
         }
     }
 
-    fn children_before(&self) -> ChildrenBefore {
+    pub(super) fn children_before(&self) -> ChildrenBefore {
         ChildrenBefore {
             creates: self.creates,
             pzxid: self.pzxid,

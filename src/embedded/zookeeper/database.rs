@@ -1,10 +1,13 @@
 use std::collections::HashMap;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::embedded::zookeeper::data_tree::Change;
 use crate::embedded::zookeeper::data_tree::DataTree;
 use crate::embedded::zookeeper::data_tree::Node;
+use crate::embedded::zookeeper::journal::Journal;
 use crate::embedded::zookeeper::local_event::LocalEvent;
 use crate::embedded::zookeeper::node_error::NodeError;
 use crate::embedded::zookeeper::outbox::Outbox;
@@ -33,6 +36,8 @@ pub(super) struct Database {
     zxid: i64,
     next_watcher: WatcherId,
     outlets: HashMap<WatcherId, Outlet>,
+    /// Keeps the persistent nodes.
+    journal: Option<Journal>,
 }
 
 /// Which operation of several failed, counted from 0.
@@ -52,15 +57,22 @@ pub(super) struct KnownWatches {
 }
 
 impl Database {
-    pub(super) fn new() -> Self {
-        Self {
-            tree: DataTree::new(),
+    /// With the nodes that the folder keeps, if there is one.
+    pub(super) fn open(folder: Option<&Path>) -> io::Result<Self> {
+        let opened = folder.map(Journal::open).transpose()?;
+        let (journal, tree, zxid) = match opened {
+            Some((journal, tree, zxid)) => (Some(journal), tree, zxid),
+            None => (None, DataTree::new(), 0),
+        };
+        Ok(Self {
+            tree,
             sessions: SessionTable::new(),
             watches: WatchManager::default(),
-            zxid: 0,
+            zxid,
             next_watcher: 0,
             outlets: HashMap::new(),
-        }
+            journal,
+        })
     }
 
     pub(super) fn zxid(&self) -> i64 {
@@ -139,12 +151,18 @@ impl Database {
         let session = self.sessions.remove(id)?;
         self.zxid += 1;
         let moment = Moment::now(self.zxid);
+        let mut changes = Vec::new();
         for path in self.tree.ephemerals(id) {
             let version = None;
             let operation = Operation::Delete { path, version };
             if let Ok((_, change)) = self.tree.apply(operation, id, moment) {
-                self.publish(&change);
+                changes.push(change);
             }
+        }
+        // Without the journal it is done all the same: no session outlives the server, and so does no such node.
+        let _ = self.keep(&changes);
+        for change in &changes {
+            self.publish(change);
         }
         Some(session.attached.map(|(_, outlet)| outlet))
     }
@@ -181,12 +199,14 @@ impl Database {
                     changes.push(change);
                 }
                 Err(error) => {
-                    for change in changes.into_iter().rev() {
-                        self.tree.undo(change);
-                    }
+                    self.undo(changes);
                     return Err(Rejected { index, error });
                 }
             }
+        }
+        if let Err(error) = self.keep(&changes) {
+            self.undo(changes);
+            return Err(Rejected { index: 0, error });
         }
         for change in &changes {
             self.publish(change);
@@ -264,6 +284,28 @@ impl Database {
             })
         })
         .collect()
+    }
+
+    /// Writes the changes to the journal, if there is one.
+    fn keep(&mut self, changes: &[Change]) -> Result<(), NodeError> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(());
+        };
+        journal
+            .append(&self.tree, self.zxid, changes)
+            .map_err(|error| {
+                log::error!(
+                    "embedded zookeeper: transaction {} cannot be kept: {error}",
+                    self.zxid
+                );
+                NodeError::Storage
+            })
+    }
+
+    fn undo(&mut self, changes: Vec<Change>) {
+        for change in changes.into_iter().rev() {
+            self.tree.undo(change);
+        }
     }
 
     fn publish(&mut self, change: &Change) {

@@ -14,8 +14,8 @@ use crate::thread::ShutdownableThread;
 
 /// A ZooKeeper server of this process, for development and tests.
 ///
-/// It speaks the protocol of ZooKeeper 3.4 on a loopback port and keeps everything in memory.
-/// Dropping it ends its threads and closes its sockets; the nodes are gone then.
+/// It speaks the protocol of ZooKeeper 3.4 on a loopback port. Dropping it ends its threads and
+/// closes its sockets; the nodes are gone then, unless the options name a folder for them.
 #[derive(Debug)]
 pub struct EmbeddedZooKeeper {
     server: Arc<Server>,
@@ -36,15 +36,18 @@ impl EmbeddedZooKeeper {
     ///
     /// # Errors
     /// [`Error::ZooKeeper`] when the port is taken, [`Error::InvalidArgument`] when the options
-    /// contradict each other.
+    /// contradict each other, [`Error::DataFolder`] when the folder cannot be used.
     pub fn start(options: EmbeddedZooKeeperOptions) -> Result<Self, Error> {
         options.check()?;
         let port = ReservedPort::new(options.port).map_err(|error| Error::ZooKeeper {
             doing: format!("binding port {}", options.port),
             source: Box::new(error),
         })?;
+        let path = options.data_dir.clone().unwrap_or_default();
+        let server = Server::new(options);
+        let server = server.map_err(|source| Error::DataFolder { path, source })?;
         let zookeeper = Self {
-            server: Arc::new(Server::new(options)),
+            server: Arc::new(server),
             port,
             running: Mutex::default(),
         };

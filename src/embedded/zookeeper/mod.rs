@@ -1,4 +1,4 @@
-//! A ZooKeeper server for development and tests: in this process, in memory, on a loopback port.
+//! A ZooKeeper server for development and tests: in this process, on a loopback port.
 //!
 //! ```text
 //!  clients ==> Acceptor --> Connection: Request ---+          LocalSession (no socket)
@@ -10,9 +10,10 @@
 //! ```
 //!
 //! It answers as ZooKeeper 3.4 does, oddities included, to every request that such a server knows.
-//! It stands alone (no quorum), writes nothing to disk, and enforces no access list: it stores the
-//! lists and shows them. One lock orders all requests, so a watch fires before the reply to the
-//! write that caused it, and a restart is a server that forgot its connections and nothing else.
+//! It stands alone (no quorum), keeps its persistent nodes in a Journal where it is given a folder,
+//! and enforces no access list: it stores the lists and shows them. One lock orders all requests,
+//! so a watch fires before the reply to the write that caused it, and a restart is a server that
+//! forgot its connections and nothing else.
 
 mod acceptor;
 mod connection;
@@ -22,10 +23,12 @@ mod database;
 mod embedded_zookeeper;
 mod faults;
 mod four_letter_word;
+mod journal;
 mod local_event;
 mod local_session;
 mod node_error;
 mod node_path;
+mod node_record;
 mod options;
 mod outbox;
 mod record_reader;

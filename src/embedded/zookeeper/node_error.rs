@@ -29,11 +29,16 @@ pub enum NodeError {
     /// The server is stopped.
     #[error("server is stopped")]
     ConnectionLoss,
+    /// The change cannot be kept on disk.
+    #[error("cannot be kept on disk")]
+    Storage,
 }
 
 impl NodeError {
     pub(super) fn wire_code(self) -> i32 {
         match self {
+            // As a server says it that fails within.
+            Self::Storage => -1,
             Self::ConnectionLoss => -4,
             Self::BadArguments => -8,
             Self::NoNode => -101,

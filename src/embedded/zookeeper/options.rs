@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -13,6 +14,9 @@ pub struct EmbeddedZooKeeperOptions {
     pub min_session_timeout: Option<Duration>,
     /// `maxSessionTimeout`; `None`, the default, is twenty ticks.
     pub max_session_timeout: Option<Duration>,
+    /// `dataDir`, the folder that keeps the persistent nodes for the next server, one at a time; with `None`, the
+    /// default, they end with this one.
+    pub data_dir: Option<PathBuf>,
 }
 
 impl Default for EmbeddedZooKeeperOptions {
@@ -22,6 +26,7 @@ impl Default for EmbeddedZooKeeperOptions {
             tick: Duration::from_secs(2),
             min_session_timeout: None,
             max_session_timeout: None,
+            data_dir: None,
         }
     }
 }

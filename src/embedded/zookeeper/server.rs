@@ -56,14 +56,16 @@ pub(super) struct ConnectionInfo {
 }
 
 impl Server {
-    pub(super) fn new(options: EmbeddedZooKeeperOptions) -> Self {
-        Self {
+    /// Fails only when the folder for its data cannot be used.
+    pub(super) fn new(options: EmbeddedZooKeeperOptions) -> io::Result<Self> {
+        let database = Database::open(options.data_dir.as_deref())?;
+        Ok(Self {
             options,
             is_running: AtomicBool::new(false),
             connections: Mutex::default(),
-            database: Mutex::new(Database::new()),
+            database: Mutex::new(database),
             faults: Arc::default(),
-        }
+        })
     }
 
     pub(super) fn options(&self) -> &EmbeddedZooKeeperOptions {

@@ -76,7 +76,7 @@ impl WatchManager {
             Change::Created { path, .. } => (EventKind::NodeCreated, path),
             Change::Deleted { path, .. } => (EventKind::NodeDeleted, path),
             Change::DataSet { path, .. } => (EventKind::DataChanged, path),
-            Change::Other => return events,
+            Change::AclSet { .. } | Change::Checked => return events,
         };
         let told = self.take(WatchKind::Data, path);
         tell(&told, kind, path);
