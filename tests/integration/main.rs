@@ -20,4 +20,6 @@ mod failing_brokers;
 #[cfg(feature = "embedded")]
 mod groups;
 #[cfg(feature = "embedded")]
+mod random_run;
+#[cfg(feature = "embedded")]
 mod reading;
