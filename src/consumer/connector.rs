@@ -45,6 +45,7 @@ use crate::net::ClusterView;
 use crate::stats::Stats;
 use crate::stats::StatsSnapshot;
 use crate::thread::ShutdownableThread;
+use crate::thread::StopSignal;
 use crate::thread::Stopper;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
@@ -416,10 +417,11 @@ impl ConsumerConnector {
         }
         let interval = self.config.auto_commit_interval();
         let committer = Arc::clone(&self.committer);
-        let stop = self.closing.signal();
-        let body = move |_| {
-            while stop.pause(interval) {
-                committer.report(committer.commit_owned(1, &stop));
+        let closing = self.closing.signal();
+        // A start that fails ends the thread, but not the connector.
+        let body = move |stop: StopSignal| {
+            while stop.pause(interval) && !closing.is_stopped() {
+                committer.report(committer.commit_owned(1, &closing));
             }
         };
         ShutdownableThread::start("auto-commit", body).map(Some)

@@ -1,9 +1,14 @@
 //! Several members of one group, and what becomes of their sessions.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::Error;
 use kafka_zk_consumer::TopicPartition;
+use kafka_zk_consumer::embedded::CreateMode;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 
 use crate::reading::Reading;
@@ -111,4 +116,31 @@ fn a_zookeeper_that_goes_away_for_a_while_stops_nobody_who_has_partitions() {
     cluster.create_topic("later", 1, 1).unwrap();
     let session = cluster.zookeeper().local_session();
     assert!(session.exists("/brokers/topics/later").unwrap().is_some());
+}
+
+#[test]
+fn a_start_that_fails_returns_and_can_be_repeated() {
+    // The thread of the automatic commit heeded only the end of the connector, and the call that gave up the start
+    // waited for that thread for ever.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    let stranger = cluster.zookeeper().local_session();
+    let taken = "/consumers/g/owners/orders/1";
+    stranger
+        .create_with_parents(taken, b"g_stranger-0", CreateMode::Ephemeral)
+        .unwrap();
+    let builder = config(&cluster, "g").auto_commit_enable(true);
+    let connector = Arc::new(connect(builder));
+    let (tell, told) = mpsc::channel();
+    let starting = Arc::clone(&connector);
+    std::thread::spawn(move || tell.send(starting.create_message_streams([("orders", 1)])));
+    let outcome = told.recv_timeout(Duration::from_secs(30));
+    match outcome.expect("the start ends") {
+        Err(Error::RebalanceFailed { .. }) => (),
+        other => panic!("{:?}", other.map(|streams| streams.len())),
+    }
+    stranger.close();
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    reading.until_numbers(2, 10);
+    reading.assert_once_in_order(2, 10);
 }
