@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
+use std::time::Instant;
 
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::embedded::CreateMode;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
@@ -143,4 +145,44 @@ fn a_start_that_fails_returns_and_can_be_repeated() {
     let mut reading = Reading::start(streams(&connector, "orders", 1));
     reading.until_numbers(2, 10);
     reading.assert_once_in_order(2, 10);
+}
+
+#[test]
+fn a_member_goes_on_trying_to_get_the_partition_of_somebody_else() {
+    // D8: after as many attempts as configured, the original waited for the next change in the group, and owned nothing.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    let connector = connect(config(&cluster, "g").rebalance_max_retries(2));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    let stranger = cluster.zookeeper().local_session();
+    let taken = "/consumers/g/owners/orders/1";
+    stranger
+        .create(taken, b"g_stranger-0", CreateMode::Ephemeral)
+        .unwrap();
+    cluster.add_partitions("orders", 2).unwrap();
+    wait_until("more attempts than configured have failed", || {
+        let event = connector.events().try_next();
+        matches!(event, Some(Event::RebalanceAttemptFailed { attempt, .. }) if attempt > 3)
+    });
+    stranger.close();
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    reading.until_numbers(2, 10);
+    assert_eq!(shares(&[&connector]), [2]);
+}
+
+#[test]
+fn a_shutdown_amid_changes_of_its_topic_returns() {
+    // D5: in the original the shutdown and the event of the topic took their locks in opposite orders.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    for round in 0..10 {
+        let connector = connect(config(&cluster, "g"));
+        let _reading = Reading::start(streams(&connector, "orders", 1));
+        for more in 0..=round % 3 {
+            cluster
+                .add_partitions("orders", 2 + 3 * round + more)
+                .unwrap();
+        }
+        let begun = Instant::now();
+        connector.shutdown();
+        assert!(begun.elapsed() < Duration::from_secs(5), "a slow shutdown");
+    }
 }

@@ -20,6 +20,8 @@ mod failing_brokers;
 #[cfg(feature = "embedded")]
 mod groups;
 #[cfg(feature = "embedded")]
+mod offsets;
+#[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]
 mod reading;
