@@ -156,7 +156,10 @@ impl Driver {
             return;
         }
         let streams = 1 + self.random.below(3);
-        let chunks = 1 + self.random.below(3);
+        let chunks = 1 + self.random.below(10);
+        // With slow ones there is something in the queues when partitions change hands.
+        let paces = [0, 500, 1500].map(Duration::from_micros);
+        let pace = *self.random.choice(&paces).unwrap();
         let number = self.begin(
             |number| format!("m{number} joins with {streams} streams"),
             JOIN_LIMIT,
@@ -171,7 +174,7 @@ impl Driver {
             .fetch_message_max_bytes(4000);
         let (record, ended) = (Arc::clone(&self.world.record), self.ended.0.clone());
         std::thread::spawn(move || {
-            let joined = Member::join(config, streams, &record);
+            let joined = Member::join(config, streams, pace, &record);
             let _ = ended.send(Ended::Joined(number, Box::new(joined)));
         });
     }

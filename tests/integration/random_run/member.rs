@@ -38,10 +38,11 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Joins the group; as long as that takes.
+    /// Joins the group; as long as that takes. Its application takes `pace` for each message.
     pub(super) fn join(
         config: ConsumerConfigBuilder,
         streams: usize,
+        pace: Duration,
         record: &Arc<Record>,
     ) -> Result<Self, Error> {
         let connector = ConsumerConnector::connect(config.build()?)?;
@@ -64,6 +65,7 @@ impl Member {
             let reader = Reader {
                 member: id.clone(),
                 index,
+                pace,
                 orders: Arc::clone(&orders),
                 record: Arc::clone(record),
             };
@@ -136,6 +138,7 @@ fn tell_events(
 struct Reader {
     member: String,
     index: usize,
+    pace: Duration,
     orders: Arc<Orders>,
     record: Arc<Record>,
 }
@@ -166,6 +169,7 @@ impl Reader {
 
     fn keep(&self, messages: Vec<Message>, asked: Instant) {
         let given = Instant::now();
+        let work = self.pace * u32::try_from(messages.len()).unwrap();
         let deliveries = messages.into_iter().map(|message| Delivery {
             member: self.member.clone(),
             partition: message.partition(),
@@ -175,5 +179,6 @@ impl Reader {
             given,
         });
         self.record.delivered(deliveries.collect());
+        std::thread::sleep(work);
     }
 }

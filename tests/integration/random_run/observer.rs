@@ -62,7 +62,8 @@ impl World {
             let partitions = usize::try_from(partitions).unwrap();
             let partition = i32::try_from(random.below(partitions)).unwrap();
             let mut values = Vec::new();
-            for _ in 0..=random.below(10) {
+            let longest = if random.is_one_in(20) { 100 } else { 10 };
+            for _ in 0..=random.below(longest) {
                 let padding = "x".repeat(random.below(200));
                 values.push(format!("{number} {padding}"));
                 number += 1;
