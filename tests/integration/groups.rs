@@ -186,3 +186,49 @@ fn a_shutdown_amid_changes_of_its_topic_returns() {
         assert!(begun.elapsed() < Duration::from_secs(5), "a slow shutdown");
     }
 }
+
+#[test]
+fn a_shutdown_without_zookeeper_ends_and_leaves_no_member_behind() {
+    // D20: in the original a last commit that failed kept the session open, and with it the nodes of the member.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    reading.until_numbers(2, 10);
+    cluster.zookeeper().stop();
+    let begun = Instant::now();
+    connector.shutdown();
+    assert!(begun.elapsed() < Duration::from_secs(8), "a slow shutdown");
+    cluster.zookeeper().restart().unwrap();
+    let session = cluster.zookeeper().local_session();
+    wait_until("the nodes of the member are gone", || {
+        let ids = session.children("/consumers/g/ids").unwrap();
+        let owners = session.children("/consumers/g/owners/orders").unwrap();
+        ids.is_empty() && owners.is_empty()
+    });
+}
+
+#[test]
+fn a_zookeeper_that_hangs_for_longer_than_a_session_stops_the_delivery_until_it_is_back() {
+    // D9, D83: the original waited without end, and an error on the way back ended its rebalances.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    let quick = config(&cluster, "g").zookeeper_session_timeout(Duration::from_secs(1));
+    let connector = connect(quick);
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    reading.until_numbers(2, 10);
+    let lost = session_of(&cluster, "g", &connector).unwrap();
+    cluster.zookeeper().silence(true);
+    wait_until("the member gives its partitions up", || {
+        connector.owned_partitions().is_empty()
+    });
+    wait_until("the session is over", || {
+        let sessions = cluster.zookeeper().sessions();
+        sessions.iter().all(|session| session.id != lost)
+    });
+    produce_numbers(&cluster, "orders", 2, 10..20);
+    cluster.zookeeper().silence(false);
+    reading.until_numbers(2, 20);
+    reading.assert_nothing_lost(2, 20);
+    assert_eq!(shares(&[&connector]), [2]);
+}
