@@ -246,6 +246,26 @@ fn markdown_has_one_sentence_a_line_and_the_top_level_is_bare() {
     assert_none(&complaints);
 }
 
+#[test]
+fn the_tests_that_the_catalogue_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let catalogue = fs::read_to_string(root.join("docs/testing.md")).unwrap();
+    let mut complaints = Vec::new();
+    let mut count = 0;
+    for name in catalogue.split('`') {
+        let Some((file, test)) = name.split_once("::") else {
+            continue;
+        };
+        count += 1;
+        let source = fs::read_to_string(root.join(file)).unwrap_or_default();
+        if !source.contains(&format!("fn {test}(")) {
+            complaints.push(name.to_owned());
+        }
+    }
+    assert!(count > 100, "{count} tests are named");
+    assert_none(&complaints);
+}
+
 /// A full stop, a blank and a capital within a line; abbreviations do not go on with a capital.
 fn has_two_sentences(line: &str) -> bool {
     let bytes = line.as_bytes();

@@ -22,4 +22,8 @@ mod groups;
 #[cfg(feature = "embedded")]
 mod keeping;
 #[cfg(feature = "embedded")]
+mod offsets;
+#[cfg(feature = "embedded")]
+mod random_run;
+#[cfg(feature = "embedded")]
 mod reading;
