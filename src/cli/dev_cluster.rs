@@ -27,13 +27,13 @@ pub(crate) fn dev_cluster(arguments: &DevClusterArguments, ending: &Ending) -> R
         .map(ToString::to_string)
         .collect();
     let brokers = brokers.join(",");
+    // In one piece, so that whoever waits for the file to be filled finds both.
+    let told = format!("export ZOOKEEPER={zookeeper}\nexport BROKERS={brokers}\n");
     let mut output = io::stdout();
-    write!(
-        output,
-        "export ZOOKEEPER={zookeeper}\nexport BROKERS={brokers}\n"
-    )
-    .and_then(|()| output.flush())
-    .map_err(|error| Failure::runtime("writing to standard output", &error))?;
+    output
+        .write_all(told.as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::runtime("writing to standard output", &error))?;
     let topic = arguments
         .topics
         .first()
