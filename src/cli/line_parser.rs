@@ -14,6 +14,13 @@ pub(crate) struct Line {
     pub(crate) value: Vec<u8>,
 }
 
+impl Line {
+    /// Bytes of key and value.
+    pub(crate) fn len(&self) -> usize {
+        self.value.len() + self.key.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl LineParser {
     pub(crate) fn new(key_separator: Option<String>) -> Self {
         Self { key_separator }

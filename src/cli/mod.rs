@@ -42,6 +42,7 @@ mod process_usage;
 mod utc_time;
 
 mod key_partitioner;
+mod line_batches;
 mod line_parser;
 mod produce;
 mod producer;

@@ -1,12 +1,6 @@
 //! `kzc produce`.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::io::BufRead;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::sync_channel;
-use std::thread;
 use std::time::Duration;
 
 use kafka_zk_consumer::BrokerAddress;
@@ -21,21 +15,14 @@ use kafka_zk_consumer::registered_brokers;
 use crate::cli::ending::Ending;
 use crate::cli::failure::Failure;
 use crate::cli::key_partitioner::partition_for;
+use crate::cli::line_batches::LineBatches;
+use crate::cli::line_batches::Next;
 use crate::cli::line_parser::Line;
 use crate::cli::line_parser::LineParser;
 use crate::cli::produce_arguments::ClusterArguments;
 use crate::cli::produce_arguments::ProduceArguments;
 use crate::cli::producer::Producer;
 use crate::cli::run::say;
-
-/// Most lines of a batch.
-const LINES: usize = 1_000;
-
-/// A batch is sent when it has so many bytes: well below what brokers take at once.
-const BYTES: usize = 256 * 1024;
-
-/// How long to wait for a line before looking whether the run has to end.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// A batch is tried so often, which outlasts the session of a killed broker.
 const ATTEMPTS: usize = 60;
@@ -65,10 +52,10 @@ pub(crate) fn produce(arguments: &ProduceArguments, ending: &Ending) -> Result<(
         ending,
     };
     production.await_partitions(&arguments.topic)?;
-    let lines = read_lines()?;
-    ending.defer_signals();
     let parser = LineParser::new(arguments.key_separator.clone());
-    let result = production.run(&lines, &parser);
+    let mut batches = LineBatches::of_standard_input(parser)?;
+    ending.defer_signals();
+    let result = production.run(&mut batches);
     say(&format!(
         "Produced a total of {} messages",
         production.produced
@@ -93,31 +80,6 @@ fn brokers(cluster: &ClusterArguments) -> Result<Vec<BrokerAddress>, Failure> {
     Ok(brokers.into_iter().map(|broker| broker.address).collect())
 }
 
-/// Lines with their ends, read by a thread that nothing can wake from its waiting: it ends with the process.
-fn read_lines() -> Result<Receiver<io::Result<Vec<u8>>>, Failure> {
-    let (sender, lines) = sync_channel(LINES);
-    let read = move || {
-        let mut input = io::stdin().lock();
-        loop {
-            let mut line = Vec::new();
-            let read = match input.read_until(b'\n', &mut line) {
-                Ok(0) => return,
-                Ok(_) => Ok(line),
-                Err(error) => Err(error),
-            };
-            let is_over = read.is_err();
-            if sender.send(read).is_err() || is_over {
-                return;
-            }
-        }
-    };
-    thread::Builder::new()
-        .name(String::from("stdin"))
-        .spawn(read)
-        .map_err(|error| Failure::runtime("starting a thread for standard input", &error))?;
-    Ok(lines)
-}
-
 impl Production<'_> {
     /// A topic that brokers create when they are asked about it takes its time.
     fn await_partitions(&mut self, topic: &str) -> Result<(), Failure> {
@@ -138,42 +100,13 @@ impl Production<'_> {
         Err(Failure::Runtime(format!("topic {topic} has no partitions")))
     }
 
-    fn run(
-        &mut self,
-        lines: &Receiver<io::Result<Vec<u8>>>,
-        parser: &LineParser,
-    ) -> Result<(), Failure> {
-        let mut number = 0u64;
+    fn run(&mut self, batches: &mut LineBatches) -> Result<(), Failure> {
         while !self.ending.is_due() {
-            let first = match lines.recv_timeout(SLICE) {
-                Ok(line) => line,
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            };
-            let mut batch = Vec::new();
-            let mut bytes = 0;
-            let mut bad = None;
-            // What has been read already goes in one batch; nothing waits for more.
-            for line in std::iter::once(first).chain(lines.try_iter()) {
-                number += 1;
-                let line = line.map_err(|error| error.to_string());
-                match line.and_then(|line| parser.parse(&line)) {
-                    Ok(line) => {
-                        bytes += line.value.len() + line.key.as_ref().map_or(0, Vec::len);
-                        batch.push(line);
-                    }
-                    Err(reason) => {
-                        bad = Some(Failure::Runtime(format!("line {number}: {reason}")));
-                        break;
-                    }
-                }
-                if batch.len() >= LINES || bytes >= BYTES {
-                    break;
-                }
-            }
-            self.send(batch)?;
-            if let Some(failure) = bad {
-                return Err(failure);
+            match batches.next() {
+                Next::Batch(batch) => self.send(batch)?,
+                Next::Silence => {}
+                Next::End => break,
+                Next::Failed(failure) => return Err(failure),
             }
         }
         Ok(())
