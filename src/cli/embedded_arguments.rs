@@ -22,7 +22,7 @@ Exit status: 0 ended by a signal, 1 failed, 2 not usable as given";
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
-    /// How long messages are written
+    /// How long it goes on once all members have joined
     #[arg(long, value_name = "N", default_value = "20", value_parser = seconds)]
     pub(crate) seconds: Duration,
 

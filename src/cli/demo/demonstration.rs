@@ -54,12 +54,12 @@ fn perform(
     let mut writer = Writer::start(TOPIC, stage.cluster().bootstrap(), ledger)?;
     let mut status = Status::new();
     let mut play = Play::new(arguments.seconds);
-    let began = Instant::now();
     for _ in 0..arguments.members {
         if !ending.is_due() {
             stage.join()?;
         }
     }
+    let began = Instant::now();
     while !play.is_over(began.elapsed()) && ending.pause(TICK) {
         let played = began.elapsed();
         if let Some(act) = play.next(played) {

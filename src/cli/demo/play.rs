@@ -44,8 +44,9 @@ impl Play {
         Some(*act)
     }
 
+    /// Never before the last act, even if that comes late.
     pub(super) fn is_over(&self, played: Duration) -> bool {
-        played >= self.length
+        self.done == ACTS.len() && played >= self.length
     }
 }
 
@@ -59,11 +60,12 @@ mod tests {
         assert_eq!(play.next(Duration::from_millis(1999)), None);
         assert_eq!(play.next(Duration::from_secs(2)), Some(Act::KillBroker));
         assert_eq!(play.next(Duration::from_secs(2)), None);
-        assert!(!play.is_over(Duration::from_secs(9)));
         let end = Duration::from_secs(10);
+        assert!(!play.is_over(end), "acts are left");
         let rest: Vec<Act> = std::iter::from_fn(|| play.next(end)).collect();
         let all: Vec<Act> = ACTS.iter().skip(1).map(|(_, act)| *act).collect();
         assert_eq!(rest, all);
         assert!(play.is_over(end));
+        assert!(!play.is_over(Duration::from_secs(9)), "there is time left");
     }
 }
