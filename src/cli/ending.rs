@@ -1,5 +1,6 @@
 //! When and why a run ends.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -9,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag;
@@ -31,11 +33,12 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// One that SIGINT and SIGTERM bring about; on the spot until [`defer_signals`](Self::defer_signals).
+    /// One that SIGINT, SIGTERM and SIGHUP bring about; on the spot until [`defer_signals`](Self::defer_signals).
     pub(crate) fn on_signals() -> Result<Self, Failure> {
         let ending = Self::default();
         ending.at_once.store(true, Ordering::SeqCst);
-        for signal in [SIGINT, SIGTERM] {
+        let hangup = heeds_hangup().then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             ending
                 .observe(signal)
                 .map_err(|error| Failure::runtime("handling signals", &error))?;
@@ -91,6 +94,17 @@ impl Ending {
         flag::register(signal, Arc::clone(&self.interrupted))?;
         Ok(())
     }
+}
+
+/// `nohup` has SIGHUP ignored, and it must stay so. Where the system does not tell, it keeps its meaning.
+fn heeds_hangup() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit 0 stands for signal 1.
+    ignored.is_some_and(|mask| mask & 1 == 0)
 }
 
 #[cfg(test)]

@@ -8,10 +8,13 @@ use std::time::Instant;
 
 use kafka_zk_consumer::Event;
 
+/// Where the library logs its events.
+pub(crate) const EVENTS: &str = "kafka_zk_consumer::events";
+
 /// Events of one kind come in swarms while a broker is away: the next is told after so long.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Tells important events, each kind once in a while.
+/// Tells important events, each kind once in a while; nothing where the library's own log tells them all.
 #[derive(Debug, Default)]
 pub(crate) struct EventWarnings {
     told: HashMap<Discriminant<Event>, Instant>,
@@ -19,6 +22,9 @@ pub(crate) struct EventWarnings {
 
 impl EventWarnings {
     pub(crate) fn tell(&mut self, event: &Event) {
+        if log::log_enabled!(target: EVENTS, log::Level::Warn) {
+            return;
+        }
         if let Some(text) = self.text(event, Instant::now()) {
             log::warn!("{text}");
         }

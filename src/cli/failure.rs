@@ -18,6 +18,16 @@ impl Failure {
         Self::Usage(chain(error))
     }
 
+    /// What the library said while `doing` something; it checks some of the configuration only then.
+    pub(crate) fn library(doing: &str, error: &kafka_zk_consumer::Error) -> Self {
+        use kafka_zk_consumer::Error::InvalidArgument;
+        use kafka_zk_consumer::Error::InvalidConfig;
+        match error {
+            InvalidArgument { .. } | InvalidConfig { .. } => Self::usage(error),
+            _ => Self::runtime(doing, error),
+        }
+    }
+
     /// While `doing` something.
     pub(crate) fn runtime(doing: &str, error: &dyn Error) -> Self {
         Self::Runtime(format!("{doing}: {}", chain(error)))

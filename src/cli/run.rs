@@ -1,5 +1,6 @@
 //! From the command line to an exit status.
 
+use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::io::Write;
@@ -16,6 +17,7 @@ use crate::cli::demo::demo;
 #[cfg(feature = "embedded")]
 use crate::cli::dev_cluster::dev_cluster;
 use crate::cli::ending::Ending;
+use crate::cli::event_warnings::EVENTS;
 use crate::cli::failure::Failure;
 use crate::cli::perf::perf;
 use crate::cli::produce::produce;
@@ -58,24 +60,24 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// `RUST_LOG` has the last word.
+/// `RUST_LOG` replaces all of it.
 fn start_log(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::Warn,
         1 => LevelFilter::Info,
         _ => LevelFilter::Debug,
     };
-    let told_elsewhere = match verbose {
-        0 => "kafka_zk_consumer::events",
-        _ => "kzc::cli::event_warnings",
-    };
-    // The dependencies' own words are worth no more than a warning.
-    env_logger::Builder::new()
-        .filter_level(LevelFilter::Warn)
-        .filter_module("kafka_zk_consumer", level)
-        .filter_module("kzc", level)
-        // The library logs every event, the tool tells the important ones: never both.
-        .filter_module(told_elsewhere, LevelFilter::Off)
-        .parse_default_env()
-        .init();
+    let mut builder = env_logger::Builder::new();
+    if env::var_os("RUST_LOG").is_none() {
+        // The dependencies' own words are worth no more than a warning.
+        builder
+            .filter_level(LevelFilter::Warn)
+            .filter_module("kafka_zk_consumer", level)
+            .filter_module("kzc", level);
+        if verbose == 0 {
+            // The important ones are told by `EventWarnings`, and not in swarms.
+            builder.filter_module(EVENTS, LevelFilter::Off);
+        }
+    }
+    builder.parse_default_env().init();
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(
     read: impl Fn(usize, MessageStream) + Sync,
 ) -> Result<(), Failure> {
     let connector = ConsumerConnector::connect(settings.config.clone())
-        .map_err(|error| Failure::runtime("connecting", &error))?;
+        .map_err(|error| Failure::library("connecting", &error))?;
     ending.defer_signals();
     let session = Session {
         connector,
@@ -77,7 +77,7 @@ impl Session<'_> {
             Err(error) => {
                 return self
                     .ending
-                    .fail(Failure::runtime("joining the group", &error));
+                    .fail(Failure::library("joining the group", &error));
             }
         };
         thread::scope(|scope| {

@@ -1,11 +1,16 @@
 //! The syntax of `java.util.Properties`.
 
-use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Read;
 use std::iter::Peekable;
 use std::path::Path;
 use std::str::Chars;
 
 use crate::error::Error;
+
+/// Bytes of a file of which there is no doubt that it is no configuration.
+const LARGEST_FILE: u64 = 1 << 20;
 
 /// The properties of a file in the order of their lines; a key may occur more than once.
 ///
@@ -16,8 +21,21 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Error> {
         line,
         reason,
     };
-    let bytes = fs::read(path).map_err(|error| failed(None, error.to_string()))?;
+    let bytes = read_bounded(path).map_err(|error| failed(None, error.to_string()))?;
     parse(&decode(bytes)).map_err(|(line, reason)| failed(Some(line), reason))
+}
+
+/// Some files never end.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(LARGEST_FILE + 1)
+        .read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length <= LARGEST_FILE) {
+        return Ok(bytes);
+    }
+    let reason = format!("more than {LARGEST_FILE} bytes");
+    Err(io::Error::other(reason))
 }
 
 fn decode(bytes: Vec<u8>) -> String {
@@ -191,6 +209,14 @@ mod tests {
             assert_eq!(number, line, "{text:?}");
             assert!(reason.contains(escape), "{reason}");
         }
+    }
+
+    /// A device that gives zeros was read until memory ran out.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_without_end_is_refused() {
+        let error = read(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().contains("more than 1048576"), "{error}");
     }
 
     #[test]

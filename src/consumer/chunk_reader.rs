@@ -51,6 +51,8 @@ pub(crate) enum Rest {
 struct Level {
     buffer: Arc<MessageBuffer>,
     cursor: EntryCursor,
+    /// The offset that all messages in here share, in a compressed message within another one.
+    shared_offset: Option<i64>,
 }
 
 impl ChunkReader {
@@ -70,6 +72,7 @@ impl ChunkReader {
             outer: Level {
                 buffer,
                 cursor: EntryCursor::outer(),
+                shared_offset: None,
             },
             inner: Vec::new(),
             limit,
@@ -120,7 +123,9 @@ impl ChunkReader {
                         if !self.info.is_current(self.epoch) {
                             return (count, Rest::End);
                         }
-                        self.position = raw.offset.saturating_add(1);
+                        // Messages that share their offset are passed together, at the end of their level.
+                        let behind = i64::from(level.shared_offset.is_none());
+                        self.position = raw.offset.saturating_add(behind);
                         count += 1;
                         visit(MessageRef::new(&level.buffer, &raw));
                     }
@@ -144,11 +149,16 @@ impl ChunkReader {
                 Some(Rest::Corrupt(self.corrupt(&corrupt)))
             }
             Some(_) => None,
-            None if self.inner.pop().is_some() => {
+            None => {
+                let Some(left) = self.inner.pop() else {
+                    return Some(Rest::End);
+                };
+                if let Some(offset) = left.shared_offset {
+                    self.position = self.position.max(offset.saturating_add(1));
+                }
                 self.charge_for_levels();
                 None
             }
-            None => Some(Rest::End),
         }
     }
 
@@ -166,9 +176,11 @@ impl ChunkReader {
             high_watermark: level.buffer.high_watermark,
             bytes,
         });
+        let is_nested = !self.inner.is_empty();
         self.inner.push(Level {
             buffer,
             cursor: opened?,
+            shared_offset: is_nested.then_some(wrapper.offset),
         });
         self.charge_for_levels();
         Ok(())

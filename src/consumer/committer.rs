@@ -76,7 +76,8 @@ impl Committer {
         })
     }
 
-    /// Commits exactly `offsets`, also of partitions that are not owned.
+    /// Commits exactly `offsets`, also of partitions that are not owned. What we once wrote there somebody
+    /// else may have changed since, so that all of it is written.
     pub(crate) fn commit(
         &self,
         offsets: &[(TopicPartition, i64)],
@@ -84,7 +85,10 @@ impl Committer {
         stop: &StopSignal,
     ) -> Result<Offsets, Error> {
         self.attempts(attempts, stop, |mut checkpoints| {
-            self.write(offsets, &mut checkpoints)
+            for (partition, _) in offsets {
+                checkpoints.remove(partition);
+            }
+            self.write(offsets, None, &mut checkpoints)
         })
     }
 
@@ -166,12 +170,13 @@ impl Committer {
         if owned.session != (self.session)() {
             return Err(Error::SessionExpired);
         }
-        self.write(&owned.consumed(), checkpoints)
+        self.write(&owned.consumed(), owned.session, checkpoints)
     }
 
     fn write(
         &self,
         offsets: &[(TopicPartition, i64)],
+        session: Option<i64>,
         checkpoints: &mut Checkpoints,
     ) -> Result<Offsets, Error> {
         let changed: Offsets = offsets
@@ -181,7 +186,9 @@ impl Committer {
             .collect();
         let owned = self.ownership.current();
         let mut failed = Vec::new();
-        for ((partition, offset), result) in changed.iter().zip(self.store.commit(&changed)) {
+        for ((partition, offset), result) in
+            changed.iter().zip(self.store.commit(&changed, session))
+        {
             match result {
                 Ok(()) if owned.partitions.contains_key(partition) => {
                     checkpoints.insert(partition.clone(), *offset);
@@ -242,7 +249,11 @@ mod tests {
             Ok(HashMap::new())
         }
 
-        fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Vec<Result<(), Error>> {
+        fn commit(
+            &self,
+            offsets: &[(TopicPartition, i64)],
+            _session: Option<i64>,
+        ) -> Vec<Result<(), Error>> {
             let mut failures = self.failures.lock();
             if *failures > 0 {
                 *failures -= 1;

@@ -28,6 +28,7 @@ use crate::coordination::GroupRegistry;
 use crate::coordination::RangeAssignor;
 use crate::coordination::TopicCount;
 use crate::coordination::TopicRegistry;
+use crate::coordination::check_topic;
 use crate::coordination::member_id;
 use crate::error::Error;
 use crate::events::Event;
@@ -45,6 +46,7 @@ use crate::net::ClusterView;
 use crate::stats::Stats;
 use crate::stats::StatsSnapshot;
 use crate::thread::ShutdownableThread;
+use crate::thread::StopSignal;
 use crate::thread::Stopper;
 use crate::zk::ZkClient;
 use crate::zk::ZkConfig;
@@ -238,19 +240,15 @@ impl ConsumerConnector {
     /// [`commit_offsets`](Self::commit_offsets) or automatic commit overwrites it.
     ///
     /// # Errors
-    /// As [`commit_offsets`](Self::commit_offsets); [`Error::InvalidArgument`] for a negative offset.
+    /// As [`commit_offsets`](Self::commit_offsets); [`Error::InvalidArgument`] for a negative offset or
+    /// partition and for an illegal topic, and then nothing is committed.
     pub fn commit_offsets_for(
         &self,
         offsets: impl IntoIterator<Item = (TopicPartition, i64)>,
     ) -> Result<Vec<(TopicPartition, i64)>, Error> {
         self.check_open()?;
         let offsets: Vec<(TopicPartition, i64)> = offsets.into_iter().collect();
-        if let Some((partition, offset)) = offsets.iter().find(|(_, offset)| *offset < 0) {
-            return Err(Error::InvalidArgument {
-                name: "offset",
-                reason: format!("{offset} of {partition} is negative"),
-            });
-        }
+        offsets.iter().try_for_each(check_offset)?;
         self.committer
             .commit(&offsets, self.commit_attempts(), &self.closing.signal())
     }
@@ -288,9 +286,8 @@ impl ConsumerConnector {
     /// Waits at most `timeout` for a view newer than version `known`. The leader finder makes one whenever
     /// a partition is without leader.
     pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
-        let deadline = Instant::now().checked_add(timeout)?;
         self.metadata
-            .await_update(known, deadline, &self.closing.signal())
+            .await_update(known, timeout, &self.closing.signal())
     }
 
     /// What the connector has counted, and where it stands in each partition that it owns.
@@ -416,14 +413,25 @@ impl ConsumerConnector {
         }
         let interval = self.config.auto_commit_interval();
         let committer = Arc::clone(&self.committer);
-        let stop = self.closing.signal();
-        let body = move |_| {
+        let body = move |stop: StopSignal| {
             while stop.pause(interval) {
                 committer.report(committer.commit_owned(1, &stop));
             }
         };
         ShutdownableThread::start("auto-commit", body).map(Some)
     }
+}
+
+/// Lets pass what is one node below the group's.
+fn check_offset((partition, offset): &(TopicPartition, i64)) -> Result<(), Error> {
+    check_topic(partition.topic())?;
+    if *offset < 0 || partition.partition() < 0 {
+        return Err(Error::InvalidArgument {
+            name: "offset",
+            reason: format!("{offset} of {partition} is negative"),
+        });
+    }
+    Ok(())
 }
 
 impl Drop for ConsumerConnector {

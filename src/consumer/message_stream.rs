@@ -160,17 +160,18 @@ impl MessageStream {
     }
 
     /// Goes on behind the bad message before which `topic_partition` waits, and returns its offset.
-    /// `None` where no bad message stands, or when the partition is not owned by this member any more.
+    /// `None` where no bad message stands, or when the partition is not one of this stream's.
     pub fn skip_bad_message(&mut self, topic_partition: &TopicPartition) -> Option<i64> {
-        let info = self.context.ownership.info(topic_partition)?;
-        info.skip().map(|stopped| stopped.offset)
+        self.own(topic_partition)?
+            .skip()
+            .map(|stopped| stopped.offset)
     }
 
     /// Goes on at `offset` in `topic_partition`, forwards or backwards, dropping what has been fetched.
     /// An offset outside the log is corrected by `auto.offset.reset`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when this member does not own the partition, or `offset` is negative.
+    /// [`Error::InvalidArgument`] when the partition is not one of this stream's, or `offset` is negative.
     pub fn seek(&mut self, topic_partition: &TopicPartition, offset: i64) -> Result<(), Error> {
         let refused = |reason| Error::InvalidArgument {
             name: "seek",
@@ -180,12 +181,16 @@ impl MessageStream {
             return Err(refused(format!("offset {offset} is negative")));
         }
         let info = self
-            .context
-            .ownership
-            .info(topic_partition)
-            .ok_or_else(|| refused(format!("{topic_partition} is not owned by this member")))?;
+            .own(topic_partition)
+            .ok_or_else(|| refused(format!("{topic_partition} is no partition of this stream")))?;
         info.seek(offset);
         Ok(())
+    }
+
+    /// The position of a partition that feeds this stream: those of others belong to their threads.
+    fn own(&self, topic_partition: &TopicPartition) -> Option<Arc<PartitionTopicInfo>> {
+        let info = self.context.ownership.info(topic_partition)?;
+        Arc::ptr_eq(info.queue(), &self.queue).then_some(info)
     }
 
     #[inline]

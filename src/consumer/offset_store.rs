@@ -17,8 +17,13 @@ pub(crate) trait OffsetStore: Send + Sync {
         partitions: &[TopicPartition],
     ) -> Result<HashMap<TopicPartition, StoredOffset>, Error>;
 
-    /// Stores offsets; the results are in the order of the arguments.
-    fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Vec<Result<(), Error>>;
+    /// Stores offsets; the results are in the order of the arguments. With `session`, only as long as that
+    /// ZooKeeper session lives, in which the partitions were claimed.
+    fn commit(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        session: Option<i64>,
+    ) -> Vec<Result<(), Error>>;
 }
 
 /// Offsets in `/consumers/<group>/offsets`, as `offsets.storage=zookeeper` says.
@@ -41,8 +46,15 @@ impl OffsetStore for ZooKeeperOffsets {
         self.group.offsets(partitions)
     }
 
-    fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Vec<Result<(), Error>> {
-        let results = self.group.store_offsets(offsets);
+    fn commit(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        session: Option<i64>,
+    ) -> Vec<Result<(), Error>> {
+        let results = match session {
+            Some(session) => self.group.in_session(session).store_offsets(offsets),
+            None => self.group.store_offsets(offsets),
+        };
         let stored = results.iter().filter(|result| result.is_ok()).count();
         self.stats
             .zookeeper_commits

@@ -176,7 +176,7 @@ impl Rebalancer {
         }
         let timer = crossbeam_channel::at(until);
         let event = select! {
-            recv(self.zk_events) -> event => event.ok(),
+            recv(self.zk_events) -> event => event.map_err(|_| self.member.stop.pause_until(until)).ok(),
             recv(self.member.stop.receiver()) -> _ => None,
             recv(timer) -> _ => None,
         };

@@ -56,6 +56,14 @@ impl GroupRegistry {
         }
     }
 
+    /// The same group, for writes of this ZooKeeper session or none.
+    pub(crate) fn in_session(&self, session: i64) -> Self {
+        Self {
+            zk: self.zk.in_session(session),
+            paths: self.paths.clone(),
+        }
+    }
+
     /// The node whose children are the ids of the members, to tell what an event is about.
     pub(crate) fn members_path(&self) -> String {
         self.paths.members()

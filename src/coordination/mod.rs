@@ -52,4 +52,5 @@ pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
 pub use registered_brokers::registered_brokers;
 pub(crate) use topic_count::TopicCount;
+pub(crate) use topic_count::check_topic;
 pub(crate) use topic_registry::TopicRegistry;

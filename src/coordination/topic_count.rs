@@ -222,7 +222,8 @@ fn check_total(topics: &BTreeMap<String, usize>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_topic(topic: &str) -> Result<(), Error> {
+/// Refuses what Kafka lets nobody call a topic, and what would not be one node of ZooKeeper.
+pub(crate) fn check_topic(topic: &str) -> Result<(), Error> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let named = !topic.is_empty() && topic != "." && topic != "..";
     if named && topic.len() <= MAX_TOPIC_LENGTH && topic.chars().all(legal) {
@@ -232,7 +233,10 @@ fn check_topic(topic: &str) -> Result<(), Error> {
         "`{topic}` is no name of a topic: 1 to {MAX_TOPIC_LENGTH} of the characters \
          a-z A-Z 0-9 . _ -, and neither `.` nor `..`"
     );
-    Err(invalid(reason))
+    Err(Error::InvalidArgument {
+        name: "topic",
+        reason,
+    })
 }
 
 fn invalid(reason: String) -> Error {
@@ -262,6 +266,18 @@ mod tests {
         assert_eq!(
             fixed(&[("b", 1), ("a", 2)]).registration(1_416_808_000_000),
             r#"{"version":1,"subscription":{"a":2,"b":1},"pattern":"static","timestamp":"1416808000000"}"#
+        );
+    }
+
+    /// The registration knew the last count only, while a queue was made for each: a stream too many, which
+    /// never got a message, and a sum of streams that could overflow.
+    #[test]
+    fn a_topic_is_asked_for_once() {
+        let twice = [("a", 2), ("b", 1), ("a", 1)].map(|(topic, n)| (topic.to_owned(), n));
+        let error = TopicCount::fixed(twice).unwrap_err();
+        assert!(
+            error.to_string().contains("`a` is asked for twice"),
+            "{error}"
         );
     }
 

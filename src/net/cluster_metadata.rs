@@ -164,13 +164,16 @@ impl ClusterMetadata {
         }
     }
 
-    /// Waits for a view newer than `version`. `None` when there is none at the deadline or the stop.
+    /// Waits at most `timeout`, which may be endless, for a view newer than `version`. `None` when there is
+    /// none by then or at the stop.
     pub(crate) fn await_update(
         &self,
         version: u64,
-        deadline: Instant,
+        timeout: Duration,
         stop: &StopSignal,
     ) -> Option<Arc<ClusterView>> {
+        let deadline = Instant::now().checked_add(timeout);
+        let timer = deadline.map_or_else(crossbeam_channel::never, crossbeam_channel::at);
         loop {
             let finished = {
                 let state = self.state.lock();
@@ -179,14 +182,14 @@ impl ClusterMetadata {
                 }
                 state.finished.signal()
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || stop.is_stopped() {
+            let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+            if is_late || stop.is_stopped() {
                 return None;
             }
             select! {
                 recv(finished.receiver()) -> _ => {}
                 recv(stop.receiver()) -> _ => {}
-                default(left) => {}
+                recv(timer) -> _ => {}
             }
         }
     }

@@ -35,7 +35,10 @@ pub(super) fn call_all<R: Request>(
     let mut failed = None;
     // A write of an earlier session must not happen in a later one: what it was meant for may
     // belong to others by then.
-    let mut fence = if R::WRITES { session.id() } else { None };
+    let mut fence = match R::WRITES {
+        true => caller.session.or_else(|| session.id()),
+        false => None,
+    };
     let stop = loop {
         if todo.indices.is_empty() {
             break Stop::Deadline;

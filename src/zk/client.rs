@@ -112,6 +112,7 @@ impl ZkClient {
         let caller = Caller {
             stop: session.cancel_signal(),
             within_lease: false,
+            session: None,
         };
         let client = Self {
             caller,
@@ -126,6 +127,14 @@ impl ZkClient {
     pub(crate) fn observing(&self, stop: &StopSignal) -> Arc<Self> {
         self.handle(Caller {
             stop: stop.clone(),
+            ..self.caller.clone()
+        })
+    }
+
+    /// For calls that write in this session or not at all: what was claimed in it may belong to others in the next.
+    pub(crate) fn in_session(&self, session: i64) -> Arc<Self> {
+        self.handle(Caller {
+            session: Some(session),
             ..self.caller.clone()
         })
     }

@@ -240,7 +240,10 @@ impl Supervisor {
         // Every host gets its turn before the session is over, even if they all hang.
         let turns = u32::try_from(self.session.connect.len()).unwrap_or(u32::MAX);
         let turn = timeout / turns.saturating_add(1);
-        let patience = turn.max(SHORTEST_TURN).min(timeout * 2 / 5);
+        let mut patience = turn.max(SHORTEST_TURN);
+        if info.is_some() {
+            patience = patience.min(timeout * 2 / 5);
+        }
         let opening = Opening {
             executor: &self.session.executor,
             watches: &self.session.watches,

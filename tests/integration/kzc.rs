@@ -166,3 +166,13 @@ fn unknown_properties_are_warned_of() {
     let (_, _, stderr) = kzc(&CONSUME, &more);
     assert!(stderr.contains("fetch.mim.bytes"), "{stderr}");
 }
+
+/// Addresses are taken apart only when the connector is made; that ended with the status of a failure.
+#[test]
+fn an_address_that_cannot_be_used_is_a_wrong_command_line() {
+    for address in ["localhost:99999", "localhost:1/../x"] {
+        let words = ["consume", "--zookeeper", address, "--topic", "orders"];
+        let stderr = refused(&words, &[]);
+        assert!(stderr.contains("zookeeper.connect"), "{stderr}");
+    }
+}

@@ -145,7 +145,7 @@ fn signals_end_it_with_its_offsets_committed_and_its_nodes_gone() {
     let cluster = cluster(1);
     cluster.produce("orders", 0, &["a", "b", "c"]);
     let more = ["--group", "g", "--from-beginning"];
-    for (name, count) in [("-INT", 3), ("-TERM", 4)] {
+    for (name, count) in [("-INT", 3), ("-TERM", 4), ("-HUP", 5)] {
         let mut running = KilledOnDrop(kzc(&cluster, "consume", &more).spawn().unwrap());
         let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
         // At the end of the log a message is shown at once.
@@ -174,6 +174,31 @@ fn signals_end_it_with_its_offsets_committed_and_its_nodes_gone() {
         assert!(!cluster.shell().exists("/consumers/g/owners/orders/0"));
         cluster.produce("orders", 0, &["d"]);
     }
+}
+
+/// A closed terminal killed the tool, without a commit, while the original leaves in order. What `nohup`
+/// keeps alive has to stay so.
+#[test]
+fn a_hangup_is_ignored_under_nohup() {
+    let cluster = cluster(1);
+    cluster.produce("orders", 0, &["a"]);
+    let direct = kzc(&cluster, "consume", &["--group", "g", "--from-beginning"]);
+    let mut command = Command::new("nohup");
+    command
+        .arg(direct.get_program())
+        .args(direct.get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut running = KilledOnDrop(command.spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "a");
+    running.signal("-HUP");
+    cluster.produce("orders", 0, &["b"]);
+    assert_eq!(lines.next().unwrap().unwrap(), "b");
+    running.signal("-TERM");
+    assert!(running.0.wait().unwrap().success());
+    assert_eq!(committed(&cluster, "g", 0), Some(2));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::member::InProcess;
 use crate::member::Numbers;
 use crate::member::OffsetWatch;
 use crate::member::Process;
@@ -47,7 +46,7 @@ fn members_of_0_9_0_1_share_a_group_with_ours_on_0_9_0_1() {
 }
 
 /// Joins and leaves of both sides while messages flow: ours `b`, the original `a`, ours `c`, then `a`
-/// leaves, comes back as `d`, and ours leave. `c` is the tool `kzc`.
+/// leaves, comes back as `d`, and ours leave. Ours are `kzc consume`.
 fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     let mut cluster = RealCluster::start(brokers, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
@@ -56,32 +55,29 @@ fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
     let flow = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
     let guard = OffsetWatch::start(&cluster.connect_string(), GROUP, TOPIC, PARTITIONS);
 
-    let b = join(&cluster, "b");
+    let mut b = join(&cluster, "b");
     settled(&["mixed_b-0"]);
-    wait_for_progress("the first of ours", || b.count());
+    wait_for_progress("the first of ours", || b.lines().len());
     wait_for_offsets(&shell);
 
     let mut a = original_member(&cluster, original, "a");
     settled(&["mixed_a-0", "mixed_b-0"]);
     wait_for_progress("the original", || a.lines().len());
-    wait_for_progress("ours beside the original", || b.count());
+    wait_for_progress("ours beside the original", || b.lines().len());
 
-    let mut c = Process::start(
-        kzc_consume(&cluster.connect_string(), GROUP, TOPIC)
-            .args(["--property", "consumer.id=c"])
-            .args(["--property", "auto.commit.interval.ms=500"]),
-    );
+    let mut c = join(&cluster, "c");
     settled(&["mixed_a-0", "mixed_b-0", "mixed_c-0"]);
     wait_for_progress("the original beside two of ours", || a.lines().len());
     wait_for_progress("the second of ours", || c.lines().len());
 
     a.stop();
     settled(&["mixed_b-0", "mixed_c-0"]);
-    wait_for_progress("ours after the original", || b.count());
+    wait_for_progress("ours after the original", || b.lines().len());
 
     let mut d = original_member(&cluster, original, "d");
     settled(&["mixed_b-0", "mixed_c-0", "mixed_d-0"]);
-    let by_b = b.leave();
+    b.stop();
+    let by_b = b.lines();
     settled(&["mixed_c-0", "mixed_d-0"]);
     c.stop();
     let by_c = c.lines();
@@ -147,11 +143,13 @@ fn a_filter_of_the_original_shares_only_what_it_lets_pass() {
     }
 }
 
-fn join(cluster: &RealCluster, name: &str) -> InProcess {
-    let config = config(&cluster.connect_string(), GROUP)
-        .consumer_id(name)
-        .auto_commit_interval(Duration::from_millis(500));
-    InProcess::join(config, TOPIC, 1)
+/// A member of ours, in a process of its own.
+fn join(cluster: &RealCluster, name: &str) -> Process {
+    Process::start(
+        kzc_consume(&cluster.connect_string(), GROUP, TOPIC)
+            .args(["--property", &format!("consumer.id={name}")])
+            .args(["--property", "auto.commit.interval.ms=500"]),
+    )
 }
 
 /// It begins where the group has stored offsets, whatever its `auto.offset.reset`.

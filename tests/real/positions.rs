@@ -13,6 +13,7 @@ use kafka_zk_consumer::TopicPartition;
 
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
+use crate::support::ZooKeeper;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_for;
 use crate::support::wait_until;
@@ -264,6 +265,34 @@ fn offsets_are_stored_by_the_timer_by_hand_and_exactly_as_given() {
     });
     shut_down(&third);
     reader.finish();
+}
+
+/// The second commit of the same offset was left out, and told as done, although the owner of the partition
+/// had gone on meanwhile. And a topic with a slash became a path of its own.
+#[test]
+fn an_offset_that_is_given_is_written_whatever_was_written_before() {
+    let zookeeper = ZooKeeper::start();
+    let connect_string = zookeeper.connect_string();
+    let shell = ZooKeeperShell::connect(&connect_string);
+    let member = connect(config(&connect_string, "given"));
+    let path = "/consumers/given/offsets/elsewhere/7";
+    let given = [(TopicPartition::new("elsewhere", 7), 5)];
+    assert_eq!(member.commit_offsets_for(given.clone()).unwrap(), given);
+    shell.set(path, "9").unwrap();
+    assert_eq!(member.commit_offsets_for(given.clone()).unwrap(), given);
+    assert_eq!(shell.get(path).unwrap(), "5");
+
+    for (topic, partition) in [("a/b", 0), ("..", 0), ("", 0), ("elsewhere", -1)] {
+        let wrong = (TopicPartition::new(topic, partition), 6);
+        let outcome = member.commit_offsets_for(given.clone().into_iter().chain([wrong]));
+        let is_refused = matches!(outcome, Err(Error::InvalidArgument { .. }));
+        assert!(is_refused, "{topic}/{partition}: {outcome:?}");
+    }
+    assert_eq!(
+        shell.children("/consumers/given/offsets").unwrap(),
+        ["elsewhere"]
+    );
+    shut_down(&member);
 }
 
 #[test]

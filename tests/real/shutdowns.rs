@@ -247,6 +247,33 @@ fn when_zookeeper_has_been_away_for_long() {
     });
 }
 
+/// The second call returned while the first still waited for ZooKeeper, before the last commit: whoever then
+/// ended the process lost it.
+#[test]
+fn twice_at_once() {
+    alone("twice_at_once", || {
+        let mut running = running();
+        let since = Instant::now();
+        running.cluster.zookeeper().kill();
+        let is_away = |event: &Event| *event == Event::ZooKeeperDisconnected;
+        running
+            .member
+            .wait_for_event(since, "a lost connection", is_away);
+        let connector = &running.member.connector;
+        thread::scope(|scope| {
+            scope.spawn(|| connector.shutdown());
+            wait_until(SOON, "the first call to begin", || {
+                let again = connector.create_message_streams([(TOPIC, 1)]);
+                matches!(again, Err(Error::Closed))
+            });
+            connector.shutdown();
+            assert_eq!(connector.state(), ConnectorState::ShutDown);
+        });
+        running.member.leave();
+        running.producer.stop();
+    });
+}
+
 #[test]
 fn when_zookeeper_hangs() {
     alone("when_zookeeper_hangs", || {

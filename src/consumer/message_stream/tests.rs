@@ -547,3 +547,56 @@ fn a_rebalance_in_the_midst_of_a_visit_ends_it() {
         "the other three belong to somebody else"
     );
 }
+
+#[test]
+fn all_messages_of_a_nested_set_are_delivered_and_passed_together() {
+    // Brokers of 0.9 store compressed messages within compressed ones, which share the offset of the inner one. The
+    // first of them was taken for all, and the others were lost.
+    let inner = filled(MessageSetBuilder::compressed(Codec::Gzip), [0, 1, 2]);
+    let mut outer = MessageSetBuilder::compressed(Codec::Gzip);
+    outer.entries(&inner);
+    outer.message(3, None, Some(value(3).as_bytes())).unwrap();
+    let mut bench = Bench::new(0);
+    bench.fetch(outer.build().unwrap(), 4);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let message = bench.stream.try_next().unwrap().unwrap();
+        let text = String::from_utf8(message.value().unwrap().to_vec()).unwrap();
+        seen.push((message.offset(), text));
+    }
+    let expected = [(2, value(0)), (2, value(1)), (2, value(2)), (3, value(3))];
+    assert_eq!(seen, expected);
+    assert_eq!(
+        bench.info.consumed(),
+        Some(2),
+        "passed when the stream asks behind it"
+    );
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert_eq!(bench.info.consumed(), Some(4));
+}
+
+#[test]
+fn a_nested_set_that_is_left_half_read_is_not_consumed() {
+    let inner = filled(MessageSetBuilder::compressed(Codec::Gzip), [0, 1, 2]);
+    let mut outer = MessageSetBuilder::compressed(Codec::Gzip);
+    outer.entries(&inner);
+    let mut bench = Bench::new(0);
+    bench.fetch(outer.build().unwrap(), 3);
+    for _ in 0..2 {
+        assert_eq!(bench.stream.try_next().unwrap().unwrap().offset(), 2);
+    }
+    bench.stream.mark_consumed();
+    assert_eq!(bench.info.consumed(), Some(2));
+}
+
+#[test]
+fn the_partition_of_another_stream_is_not_moved() {
+    // Its position belongs to the thread of that stream.
+    let mut bench = Bench::new(0);
+    let other = MessageStream::new(ChunkQueue::new(1, 1), bench.stream.context.clone());
+    let mut other = std::mem::replace(&mut bench.stream, other);
+    let partition = bench.info.topic_partition().clone();
+    assert!(bench.stream.seek(&partition, 5).is_err());
+    assert_eq!(bench.stream.skip_bad_message(&partition), None);
+    other.seek(&partition, 5).unwrap();
+}

@@ -3,6 +3,7 @@
 use crate::cluster::TopicPartition;
 
 /// The paths of one group.
+#[derive(Clone)]
 pub(super) struct GroupPaths {
     group: String,
 }

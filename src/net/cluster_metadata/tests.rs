@@ -578,10 +578,7 @@ fn those_who_ask_meanwhile_wait_for_the_one_refresh_in_flight() {
         is_asked.recv_timeout(LONG).unwrap();
         let same = refresh("a");
         let other = refresh("b");
-        let waiting = scope.spawn(|| {
-            let deadline = Instant::now() + LONG;
-            metadata.await_update(0, deadline, &never().signal())
-        });
+        let waiting = scope.spawn(|| metadata.await_update(0, LONG, &never().signal()));
         go_on.send(()).unwrap();
         assert_eq!(first.join().unwrap().unwrap().version(), 1);
         assert!(waiting.join().unwrap().unwrap().version() >= 1);
@@ -597,18 +594,34 @@ fn those_who_ask_meanwhile_wait_for_the_one_refresh_in_flight() {
 fn waiting_for_an_update_ends_at_the_deadline_and_at_the_stop() {
     let metadata = metadata_of(&Directory::of(Vec::new()));
     let at = Instant::now() + SHORT / 4;
-    assert!(metadata.await_update(0, at, &never().signal()).is_none());
+    let none = metadata.await_update(0, SHORT / 4, &never().signal());
+    assert!(none.is_none());
     assert!(Instant::now() >= at);
 
     let stopper = never();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            let deadline = Instant::now() + LONG;
-            metadata.await_update(0, deadline, &stopper.signal())
-        });
+        let waiting = scope.spawn(|| metadata.await_update(0, LONG, &stopper.signal()));
         stopper.stop();
         assert!(waiting.join().unwrap().is_none());
     });
+}
+
+/// A timeout of more than the clock can tell was taken for none at all: the call returned at once, and those
+/// who called it in a loop used a core.
+#[test]
+fn waiting_for_an_update_without_end_is_waiting() {
+    let metadata = metadata_of(&Directory::of(Vec::new()));
+    let stopper = never();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            stopper.signal().pause(SHORT);
+            stopper.stop();
+        });
+        let view = metadata.await_update(0, Duration::MAX, &stopper.signal());
+        assert!(view.is_none());
+    });
+    assert!(begun.elapsed() >= SHORT);
 }
 
 /// Blocks a refresh against `broker`, ends it with `end`, and returns how long that took.

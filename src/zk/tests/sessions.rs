@@ -148,8 +148,14 @@ fn a_session_ended_by_somebody_else_is_followed_by_a_new_one(server: Box<dyn Tes
         let next = await_new_session(&events);
         assert_ne!(next, session);
         assert_eq!(client.session_id(), Some(next));
+        // A commit for what was claimed in the old session must not come through in the new one.
+        let bound = client.in_session(session).create("/late", b"", Persistent);
+        assert!(matches!(bound, Err(ZkError::SessionExpired)), "{bound:?}");
+        assert!(!other.exists("/late"));
         session = next;
     }
+    let bound = client.in_session(session).create("/late", b"", Persistent);
+    assert!(bound.is_ok(), "{bound:?}");
 }
 
 fn the_lease_ends_a_timeout_after_the_last_contact(mut server: Box<dyn TestZooKeeper>) {
