@@ -4,7 +4,6 @@ use std::io;
 use std::io::Write;
 use std::time::Duration;
 
-use kafka_zk_consumer::Error;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 use kafka_zk_consumer::embedded::EmbeddedZooKeeperOptions;
 
@@ -62,8 +61,7 @@ fn start(arguments: &DevClusterArguments) -> Result<EmbeddedCluster, Failure> {
         let replicas = usize::try_from(replicas).unwrap_or(1);
         builder = builder.topic(&topic.name, topic.partitions, replicas);
     }
-    builder.start().map_err(|error| match error {
-        Error::InvalidArgument { .. } => Failure::usage(&error),
-        _ => Failure::runtime("starting the cluster", &error),
-    })
+    builder
+        .start()
+        .map_err(|error| Failure::library("starting the cluster", &error))
 }

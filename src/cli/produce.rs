@@ -67,11 +67,8 @@ fn brokers(cluster: &ClusterArguments) -> Result<Vec<BrokerAddress>, Failure> {
     let Some(zookeeper) = &cluster.zookeeper else {
         return Ok(cluster.broker.clone());
     };
-    let brokers =
-        registered_brokers(zookeeper, ZOOKEEPER_TIMEOUT).map_err(|error| match error {
-            Error::InvalidConfig { .. } => Failure::usage(&error),
-            _ => Failure::runtime("looking for brokers", &error),
-        })?;
+    let brokers = registered_brokers(zookeeper, ZOOKEEPER_TIMEOUT)
+        .map_err(|error| Failure::library("looking for brokers", &error))?;
     if brokers.is_empty() {
         return Err(Failure::Runtime(format!(
             "no broker is registered in zookeeper {zookeeper}"
