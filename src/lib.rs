@@ -45,6 +45,7 @@ pub use consumer::MessageRef;
 pub use consumer::MessageStream;
 pub use consumer::StreamError;
 pub use consumer::delete_group;
+pub use coordination::registered_brokers;
 pub use error::Error;
 pub use error::ErrorCode;
 pub use events::Event;

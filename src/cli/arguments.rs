@@ -8,7 +8,12 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 
+#[cfg(feature = "embedded")]
+use crate::cli::embedded_arguments::DemoArguments;
+#[cfg(feature = "embedded")]
+use crate::cli::embedded_arguments::DevClusterArguments;
 use crate::cli::message_format::Field;
+use crate::cli::produce_arguments::ProduceArguments;
 
 /// Kafka's 0.8-style consumer: reads topics as a member of a group that is coordinated in ZooKeeper
 #[derive(Debug, Parser)]
@@ -53,6 +58,17 @@ pub(crate) enum Command {
     /// Measure how fast a topic can be read
     #[command(after_help = PERF_EXAMPLE)]
     Perf(PerfArguments),
+    /// Write lines from standard input to a topic
+    #[command(after_help = crate::cli::produce_arguments::EXAMPLE)]
+    Produce(ProduceArguments),
+    /// Watch a group at work, on a cluster of its own that needs nothing installed
+    #[cfg(feature = "embedded")]
+    #[command(after_help = crate::cli::embedded_arguments::DEMO_EXAMPLE)]
+    Demo(DemoArguments),
+    /// Run ZooKeeper and brokers for development until Ctrl-C, in memory, on this machine
+    #[cfg(feature = "embedded")]
+    #[command(after_help = crate::cli::embedded_arguments::DEV_CLUSTER_EXAMPLE)]
+    DevCluster(DevClusterArguments),
 }
 
 /// What all commands take.

@@ -6,6 +6,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
 
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
@@ -13,6 +16,9 @@ use signal_hook::consts::SIGTERM;
 use signal_hook::flag;
 
 use crate::cli::failure::Failure;
+
+/// Longest wait before a thread looks whether it has to end.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// Asked by every thread of a run before it waits again, and told by each of them what happened.
 #[derive(Debug, Default)]
@@ -56,6 +62,19 @@ impl Ending {
         first.get_or_insert(failure);
         drop(first);
         self.end();
+    }
+
+    /// Waits for `time`. `false` as soon as the run has to end.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        while !self.is_due() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(SLICE));
+        }
+        false
     }
 
     pub(crate) fn is_due(&self) -> bool {

@@ -12,10 +12,15 @@ use log::LevelFilter;
 use crate::cli::arguments::Arguments;
 use crate::cli::arguments::Command;
 use crate::cli::consume::consume;
+#[cfg(feature = "embedded")]
+use crate::cli::demo::demo;
+#[cfg(feature = "embedded")]
+use crate::cli::dev_cluster::dev_cluster;
 use crate::cli::ending::Ending;
 use crate::cli::event_warnings::EVENTS;
 use crate::cli::failure::Failure;
 use crate::cli::perf::perf;
+use crate::cli::produce::produce;
 
 /// Runs the tool with these words, the first of which is its own name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
@@ -47,6 +52,11 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Consume(arguments) => consume(arguments, &ending),
         Command::Perf(arguments) => perf(arguments, &ending),
+        Command::Produce(arguments) => produce(arguments, &ending),
+        #[cfg(feature = "embedded")]
+        Command::Demo(arguments) => demo(arguments, &ending),
+        #[cfg(feature = "embedded")]
+        Command::DevCluster(arguments) => dev_cluster(arguments, &ending),
     }
 }
 

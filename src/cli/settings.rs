@@ -143,6 +143,7 @@ mod tests {
         match Arguments::parse_from(words.iter().chain(more)).command {
             Command::Consume(arguments) => Settings::for_consume(&arguments),
             Command::Perf(arguments) => Settings::for_perf(&arguments),
+            other => panic!("{other:?}"),
         }
     }
 

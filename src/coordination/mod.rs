@@ -30,6 +30,7 @@ mod range_assignor;
 mod broker_registration;
 mod broker_registry;
 mod group_registry;
+mod registered_brokers;
 mod topic_registry;
 
 mod lenient_json;
@@ -49,6 +50,7 @@ pub(crate) use group_registry::Claim;
 pub(crate) use group_registry::GroupRegistry;
 pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
+pub use registered_brokers::registered_brokers;
 pub(crate) use topic_count::TopicCount;
 pub(crate) use topic_count::check_topic;
 pub(crate) use topic_registry::TopicRegistry;

@@ -40,7 +40,12 @@ fn help_and_version_go_to_standard_output() {
     let (status, stdout, _) = kzc(&["--version"], &[]);
     assert_eq!(status, 0);
     assert_eq!(stdout.trim(), concat!("kzc ", env!("CARGO_PKG_VERSION")));
-    for words in [&["--help"][..], &["consume", "--help"], &["perf", "--help"]] {
+    for words in [
+        &["--help"][..],
+        &["consume", "--help"],
+        &["perf", "--help"],
+        &["produce", "--help"],
+    ] {
         let (status, stdout, _) = kzc(words, &[]);
         assert_eq!(status, 0);
         assert!(stdout.contains("xit status"), "{stdout}");
@@ -70,7 +75,8 @@ fn what_is_missing_or_unknown_is_named() {
         (&CONSUME, &["--streams", "0"], "--streams"),
         (&CONSUME, &["--whitelist", "o.*"], "--whitelist"),
         (&PERF, &["--json", "--hide-header"], "--json"),
-        (&["produce"], &[], "produce"),
+        (&["publish"], &[], "publish"),
+        (&["produce", "--topic", "orders"], &[], "--broker"),
     ] {
         let stderr = refused(words, more);
         assert!(stderr.contains(named), "{words:?} {more:?}: {stderr}");

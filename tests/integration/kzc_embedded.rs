@@ -1,0 +1,311 @@
+//! The command-line tool on embedded clusters: its own, and those of the test.
+
+use std::io::BufRead;
+use std::io::BufReader;
+use std::net::TcpListener;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use kafka_zk_consumer::embedded::EmbeddedCluster;
+
+use crate::reading::wait_until;
+
+/// Exit status, standard output, standard error.
+fn kzc(words: &[&str], input: &str) -> (i32, String, String) {
+    let output = assert_cmd::Command::cargo_bin("kzc")
+        .unwrap()
+        .env_remove("RUST_LOG")
+        .args(words)
+        .write_stdin(input)
+        .timeout(Duration::from_secs(90))
+        .output()
+        .unwrap();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn produce(to: [&str; 2], topic: &str, more: &[&str], input: &str) -> (i32, String) {
+    let words = [&["produce", to[0], to[1], "--topic", topic], more].concat();
+    let (status, stdout, stderr) = kzc(&words, input);
+    assert_eq!(stdout, "");
+    (status, stderr)
+}
+
+/// A running `kzc` that is killed at the latest with the test.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn start(words: &[&str]) -> Self {
+        let child = Command::new(assert_cmd::cargo::cargo_bin("kzc"))
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child }
+    }
+
+    fn interrupt(&mut self) -> i32 {
+        let id = self.child.id().to_string();
+        let kill = Command::new("kill").args(["-INT", &id]).status().unwrap();
+        assert!(kill.success());
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `kzc dev-cluster` with any ports, its connect string and its broker list.
+fn dev_cluster(more: &[&str]) -> (Running, String, String) {
+    let ports = ["--zookeeper-port", "0", "--broker-port", "0"];
+    let mut running = Running::start(&[&["dev-cluster"], &ports[..], more].concat());
+    let mut lines = BufReader::new(running.child.stdout.take().unwrap()).lines();
+    let mut value = |name: &str| {
+        let line = lines.next().unwrap().unwrap();
+        let value = line.strip_prefix(&format!("export {name}="));
+        value.unwrap_or_else(|| panic!("{line}")).to_owned()
+    };
+    let (zookeeper, brokers) = (value("ZOOKEEPER"), value("BROKERS"));
+    (running, zookeeper, brokers)
+}
+
+/// Standard output of a run that reads everything.
+fn consumed(zookeeper: &str, topic: &str, messages: usize) -> Vec<String> {
+    let messages = messages.to_string();
+    let (status, stdout, stderr) = kzc(
+        &[
+            "consume",
+            "--zookeeper",
+            zookeeper,
+            "--topic",
+            topic,
+            "--from-beginning",
+            "--max-messages",
+            &messages,
+            "--print",
+            "partition,key,value",
+        ],
+        "",
+    );
+    assert_eq!(status, 0, "{stderr}");
+    let mut lines: Vec<String> = stdout.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn the_demo_ends_with_the_verdict_that_nothing_was_lost() {
+    let (status, stdout, stderr) = kzc(&["demo", "--seconds", "6"], "");
+    assert_eq!(status, 0, "{stdout}\n{stderr}");
+    for part in [
+        "member-1 joins the group",
+        "broker 2 is killed",
+        "broker 2 comes back",
+        "member-1 leaves",
+        "member-4 joins the group",
+        "\n  lost      0\n",
+        "ms  member-4, generation 1,",
+        "ms  broker 2 killed, 2 partitions",
+    ] {
+        assert!(stdout.contains(part), "no {part:?} in\n{stdout}");
+    }
+    let count = |name: &str| {
+        let line = stdout.lines().find(|line| line.trim().starts_with(name));
+        let count = line.unwrap().split_whitespace().nth(1);
+        count.unwrap().parse::<u64>().unwrap()
+    };
+    assert!(count("written   ") > 100, "{stdout}");
+    assert!(count("read   ") >= count("written   "), "{stdout}");
+}
+
+#[test]
+fn the_demo_goes_on_with_a_single_broker_and_a_single_member() {
+    let words = ["demo", "--seconds", "3", "--brokers", "1", "--members", "1"];
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!(status, 0, "{stdout}\n{stderr}");
+    assert!(stdout.contains("\n  lost      0\n"), "{stdout}");
+}
+
+#[test]
+fn a_demo_that_is_interrupted_still_judges_what_it_did() {
+    let mut demo = Running::start(&["demo", "--seconds", "600"]);
+    let mut lines = BufReader::new(demo.child.stdout.take().unwrap()).lines();
+    let mut until = |part: &str| {
+        let found = lines.find(|line| line.as_ref().unwrap().contains(part));
+        assert!(found.is_some(), "the demo ended without {part:?}");
+    };
+    until("member-3: rebalance finished");
+    let id = demo.child.id().to_string();
+    Command::new("kill").args(["-INT", &id]).status().unwrap();
+    until("  lost      0");
+    // Reads the rest, so that nothing is written into a closed pipe.
+    assert!(lines.count() > 0);
+    assert!(demo.child.wait().unwrap().success());
+}
+
+#[test]
+fn lines_of_every_codec_come_back_from_a_dev_cluster_until_it_is_interrupted() {
+    let (mut cluster, zookeeper, brokers) = dev_cluster(&["--brokers", "2", "--topic", "orders:3"]);
+    let mut expected = Vec::new();
+    for codec in ["none", "gzip", "snappy", "lz4"] {
+        let by_broker = ["--broker", brokers.as_str()];
+        let by_zookeeper = ["--zookeeper", zookeeper.as_str()];
+        for (to, line) in [(by_broker, "b"), (by_zookeeper, "c")] {
+            let more = ["--key-separator", ":", "--compression", codec];
+            let input = format!("{line}:{codec}-1\n{line}:{codec}-2");
+            let (status, stderr) = produce(to, "orders", &more, &input);
+            assert_eq!(status, 0, "{stderr}");
+            assert!(stderr.ends_with("Produced a total of 2 messages\n"));
+            // As Java's String.hashCode, modulo: "b" is 98, "c" is 99.
+            let partition = if line == "b" { 2 } else { 0 };
+            for number in 1..=2 {
+                expected.push(format!("{partition}\t{line}\t{codec}-{number}"));
+            }
+        }
+    }
+    expected.sort();
+    assert_eq!(consumed(&zookeeper, "orders", expected.len()), expected);
+    assert_eq!(cluster.interrupt(), 0);
+}
+
+#[test]
+fn lines_without_keys_go_round_the_partitions() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 3, 1)
+        .start()
+        .unwrap();
+    let broker = cluster.bootstrap()[0].to_string();
+    let (status, stderr) = produce(["--broker", &broker], "orders", &[], "one\ntwo\r\n\nfour\n");
+    assert_eq!(status, 0, "{stderr}");
+    assert_eq!(
+        consumed(&cluster.connect_string(), "orders", 4),
+        ["0\tnull\tfour", "0\tnull\tone", "1\tnull\ttwo", "2\tnull\t"]
+    );
+}
+
+#[test]
+fn lines_find_the_new_leader_after_the_death_of_the_old_one() {
+    let cluster = EmbeddedCluster::builder()
+        .brokers(2)
+        .broker_session_timeout(Duration::from_secs(1))
+        .topic("orders", 2, 2)
+        .start()
+        .unwrap();
+    cluster.kill(1).unwrap();
+    // The survivor takes the dead one for the leader of a partition until its session is over.
+    let broker = cluster.bootstrap()[0].to_string();
+    let (status, stderr) = produce(["--broker", &broker], "orders", &[], "1\n2\n3\n4\n");
+    assert_eq!(status, 0, "{stderr}");
+    let expected = ["1", "2", "3", "4"];
+    let lines = consumed(&cluster.connect_string(), "orders", expected.len());
+    let mut values: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.rsplit('\t').next())
+        .collect();
+    values.sort_unstable();
+    assert_eq!(values, expected);
+}
+
+#[test]
+fn a_topic_or_broker_that_is_not_there_is_named_with_status_1() {
+    let cluster = EmbeddedCluster::builder().start().unwrap();
+    let broker = cluster.bootstrap()[0].to_string();
+    let began = Instant::now();
+    let (status, stderr) = produce(["--broker", &broker], "nowhere", &[], "x\n");
+    assert_eq!(status, 1, "{stderr}");
+    assert!(stderr.contains("nowhere: UnknownTopic"), "{stderr}");
+
+    // Bound and closed again: nobody listens there.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let (status, stderr) = produce(["--broker", &closed], "orders", &[], "x\n");
+    assert_eq!(status, 1, "{stderr}");
+    assert!(stderr.contains(&closed), "{stderr}");
+
+    let chroot = format!("{}/nowhere", cluster.connect_string());
+    let (status, stderr) = produce(["--zookeeper", &chroot], "orders", &[], "x\n");
+    assert_eq!(status, 1, "{stderr}");
+    assert!(stderr.contains("/nowhere"), "{stderr}");
+
+    cluster.stop(0).unwrap();
+    let zookeeper = cluster.connect_string();
+    let (status, stderr) = produce(["--zookeeper", &zookeeper], "orders", &[], "x\n");
+    assert_eq!(status, 1, "{stderr}");
+    assert!(stderr.contains("no broker"), "{stderr}");
+    assert!(began.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_line_or_message_that_is_refused_ends_with_a_count_of_those_before_it() {
+    let cluster = EmbeddedCluster::builder()
+        .message_max_bytes(1000)
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    let broker = cluster.bootstrap()[0].to_string();
+    let to = ["--broker", broker.as_str()];
+    let (status, stderr) = produce(to, "orders", &["--key-separator", ":"], "a:1\nb2\nc:3\n");
+    assert_eq!(status, 1);
+    assert!(
+        stderr.contains("Produced a total of 1 messages"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("line 2: "), "{stderr}");
+
+    let (status, stderr) = produce(to, "orders", &[], &"x".repeat(2000));
+    assert_eq!(status, 1);
+    assert!(
+        stderr.contains("Produced a total of 0 messages"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("orders/0: MessageTooLarge"), "{stderr}");
+}
+
+#[test]
+fn a_producer_that_waits_for_lines_ends_by_a_signal() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    let broker = cluster.bootstrap()[0].to_string();
+    let mut running = Running::start(&["produce", "--broker", &broker, "--topic", "orders"]);
+    let mut input = running.child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"one\n").unwrap();
+    wait_until("the line is appended", || {
+        cluster.describe().partition("orders", 0).unwrap().log_end == 1
+    });
+    assert_eq!(running.interrupt(), 0);
+    drop(input);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let words = [
+        "dev-cluster",
+        "--zookeeper-port",
+        &port,
+        "--broker-port",
+        "0",
+    ];
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!((status, stdout.as_str()), (1, ""), "{stderr}");
+    assert!(stderr.contains(&port), "{stderr}");
+}
