@@ -19,10 +19,10 @@ mod consuming;
 mod failing_brokers;
 #[cfg(feature = "embedded")]
 mod groups;
-#[cfg(all(feature = "cli", feature = "embedded"))]
-mod kzc_embedded;
 #[cfg(feature = "embedded")]
 mod keeping;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+mod kzc_embedded;
 #[cfg(feature = "embedded")]
 mod offsets;
 #[cfg(feature = "embedded")]
