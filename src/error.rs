@@ -121,7 +121,7 @@ pub enum Error {
     },
 
     /// No broker answered a metadata request.
-    #[error("no metadata for {topics:?} from any of {brokers:?}")]
+    #[error("no metadata for {}: {}", topics.join(", "), unanswered(brokers))]
     Metadata {
         /// The topics asked for.
         topics: Vec<String>,
@@ -248,9 +248,37 @@ impl Error {
     }
 }
 
+/// Who did not answer, of the brokers that were asked.
+fn unanswered(brokers: &[String]) -> String {
+    if brokers.is_empty() {
+        return String::from("there is no broker to ask");
+    }
+    format!("no answer from {}", brokers.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_metadata_is_told_apart_from_missing_brokers() {
+        let error = |brokers: &[&str]| {
+            Error::Metadata {
+                topics: vec![String::from("orders"), String::from("bills")],
+                brokers: brokers.iter().map(|it| String::from(*it)).collect(),
+                source: None,
+            }
+            .to_string()
+        };
+        assert_eq!(
+            error(&["a:9092", "b:9092"]),
+            "no metadata for orders, bills: no answer from a:9092, b:9092"
+        );
+        assert_eq!(
+            error(&[]),
+            "no metadata for orders, bills: there is no broker to ask"
+        );
+    }
 
     #[test]
     fn a_chain_tells_what_was_done_and_why_it_failed() {

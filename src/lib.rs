@@ -5,6 +5,9 @@
 //! else happens in the background, is told by [`ConsumerConnector::events`], and is counted in
 //! [`ConsumerConnector::stats`]. [`ConsumerConfigBuilder`] is the table of all configuration keys.
 //!
+//! What happens is also written to the `log` crate. The feature `cli` builds the tool `kzc`, the feature `embedded`
+//! a cluster within the process; both are on by default, and the library needs neither.
+//!
 //! Beside it stand clients of single brokers, without group: [`SimpleConsumer`] and [`SyncProducer`], with the
 //! requests and message sets of [`protocol`].
 

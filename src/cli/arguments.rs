@@ -33,6 +33,7 @@ Exit status:
   1    failed: the reason is on standard error
   2    the command line or the configuration cannot be used; nothing was done
   130  ended at once by SIGINT: by the second one, or before ZooKeeper was reached
+  129  the same for SIGHUP
   143  the same for SIGTERM";
 
 const CONSUME_EXAMPLE: &str = "\
@@ -41,14 +42,14 @@ Examples:
   kzc consume --zookeeper zk1:2181,zk2:2181/kafka --topic orders --group billing --json
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning --timeout-ms 2000 --print partition,offset,value
 
-Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 130 or 143 ended at once by a signal";
+Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 129, 130 or 143 ended at once by a signal";
 
 const PERF_EXAMPLE: &str = "\
 Examples:
   kzc perf --zookeeper localhost:2181 --topic orders --messages 1000000
   kzc perf --zookeeper localhost:2181 --topic orders --streams 4 --json
 
-Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 130 or 143 ended at once by a signal";
+Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 129, 130 or 143 ended at once by a signal";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

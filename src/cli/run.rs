@@ -22,6 +22,9 @@ use crate::cli::failure::Failure;
 use crate::cli::perf::perf;
 use crate::cli::produce::produce;
 
+/// Where the library logs each broker that does not answer for the others.
+const METADATA: &str = "kafka_zk_consumer::net::metadata_round";
+
 /// Runs the tool with these words, the first of which is its own name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(words) {
@@ -77,6 +80,8 @@ fn start_log(verbose: u8) {
         if verbose == 0 {
             // The important ones are told by `EventWarnings`, and not in swarms.
             builder.filter_module(EVENTS, LevelFilter::Off);
+            // Each broker that is away, several times a second; `Event::LeaderLookupFailed` says as much.
+            builder.filter_module(METADATA, LevelFilter::Off);
         }
     }
     builder.parse_default_env().init();

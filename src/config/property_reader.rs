@@ -99,7 +99,7 @@ impl PropertyReader {
         let keys = self.unread.into_keys();
         let unknown: Vec<String> = keys.filter(|key| !key.starts_with("external")).collect();
         for key in &unknown {
-            log::warn!("property {key} is not valid");
+            log::warn!("property {key} is unknown, and ignored");
         }
         unknown
     }

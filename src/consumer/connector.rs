@@ -308,7 +308,7 @@ impl ConsumerConnector {
     /// Leaves the group: stops fetching, ends the streams, commits if `auto.commit.enable`, and closes the
     /// ZooKeeper session, which deletes the member's nodes.
     ///
-    /// Every step is done even if an earlier one failed (D20); what failed is told by
+    /// Every step is done even if an earlier one failed; what failed is told by
     /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
     /// of reach, or does not answer, two to four seconds. A second call does nothing but wait for the first.
     /// What a stream has handed out and the application not come back for is delivered again.

@@ -20,7 +20,7 @@ pub(crate) struct MessageBuffer {
 ///
 /// Key and value are slices of the message set that came from the broker, which is shared and not copied:
 /// a message that is kept keeps its whole set in memory, up to `fetch.message.max.bytes` (or what a
-/// compressed message unpacks to). Copy what you want to keep for long (D82).
+/// compressed message unpacks to). Copy what you want to keep for long.
 #[derive(Clone)]
 pub struct Message {
     buffer: Arc<MessageBuffer>,

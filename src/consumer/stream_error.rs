@@ -2,7 +2,7 @@
 
 use crate::cluster::TopicPartition;
 
-/// Why a stream has no message this time. The stream itself stays usable after each of these (D45).
+/// Why a stream has no message this time. The stream itself stays usable after each of these.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {

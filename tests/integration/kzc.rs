@@ -1,4 +1,4 @@
-//! The command-line tool where it needs no servers: what it refuses, and how it says so.
+//! The command-line tool where it needs no real servers: what it refuses, and how it says so.
 
 use std::fs;
 use std::net::TcpListener;
@@ -6,6 +6,10 @@ use std::time::Duration;
 use std::time::Instant;
 
 use assert_cmd::Command;
+#[cfg(feature = "embedded")]
+use kafka_zk_consumer::embedded::ConnectionFault;
+#[cfg(feature = "embedded")]
+use kafka_zk_consumer::embedded::EmbeddedCluster;
 
 const CONSUME: [&str; 5] = ["consume", "--zookeeper", "localhost:1", "--topic", "orders"];
 const PERF: [&str; 5] = ["perf", "--zookeeper", "localhost:1", "--topic", "orders"];
@@ -164,7 +168,10 @@ fn unknown_properties_are_warned_of() {
         "zookeeper.connection.timeout.ms=100",
     ];
     let (_, _, stderr) = kzc(&CONSUME, &more);
-    assert!(stderr.contains("fetch.mim.bytes"), "{stderr}");
+    assert!(
+        stderr.contains("property fetch.mim.bytes is unknown, and ignored"),
+        "{stderr}"
+    );
 }
 
 /// Addresses are taken apart only when the connector is made; that ended with the status of a failure.
@@ -175,4 +182,21 @@ fn an_address_that_cannot_be_used_is_a_wrong_command_line() {
         let stderr = refused(&words, &[]);
         assert!(stderr.contains("zookeeper.connect"), "{stderr}");
     }
+}
+
+/// Every attempt to reach the broker was told, five a second, beside the event that is told every five seconds.
+#[cfg(feature = "embedded")]
+#[test]
+fn a_broker_that_is_away_is_told_once_in_a_while() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.disturb(0, ConnectionFault::Refuse).unwrap();
+    let zookeeper = cluster.connect_string();
+    let words = ["consume", "--zookeeper", &zookeeper, "--topic", "orders"];
+    let (_, _, stderr) = kzc(&words, &["--timeout-ms", "2000"]);
+    let told = stderr.matches("no answer from").count();
+    assert_eq!(told, 1, "{stderr}");
+    assert!(!stderr.contains("no metadata from broker"), "{stderr}");
 }
