@@ -37,8 +37,12 @@ pub(crate) fn dev_cluster(arguments: &DevClusterArguments, ending: &Ending) -> R
         .topics
         .first()
         .map_or("TOPIC", |topic| &topic.name);
+    let kept = match &arguments.data_dir {
+        Some(folder) => format!("everything is kept in {}", folder.display()),
+        None => String::from("everything is in memory and gone at the end"),
+    };
     say(&format!(
-        "kzc: everything is in memory and gone at the end, which is Ctrl-C. In other terminals:\n\
+        "kzc: {kept}; Ctrl-C ends it. In other terminals:\n\
          \x20 kzc produce --broker {brokers} --topic {topic}\n\
          \x20 kzc consume --zookeeper {zookeeper} --topic {topic} --from-beginning"
     ));
@@ -55,6 +59,9 @@ fn start(arguments: &DevClusterArguments) -> Result<EmbeddedCluster, Failure> {
         });
     if arguments.broker_port != 0 {
         builder = builder.broker_port(arguments.broker_port);
+    }
+    if let Some(folder) = &arguments.data_dir {
+        builder = builder.data_dir(folder);
     }
     for topic in &arguments.topics {
         let replicas = topic.replicas.unwrap_or(arguments.brokers.min(REPLICAS));

@@ -1,6 +1,7 @@
 //! The words of the commands that bring their own cluster.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -48,6 +49,10 @@ pub(crate) struct DevClusterArguments {
     /// Port of the first broker, the others get those after it; 0 for any that are free
     #[arg(long, value_name = "PORT", default_value = "9092")]
     pub(crate) broker_port: u16,
+
+    /// Folder that keeps topics, messages and offsets from one run to the next; without it all is in memory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
 
     /// A topic to create; may be repeated. As many replicas as there are brokers, but no more than 3, unless said
     #[arg(

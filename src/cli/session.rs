@@ -102,7 +102,12 @@ impl Session<'_> {
                 Some(event) => {
                     warnings.tell(&event);
                     let last = self.closing.load(Ordering::SeqCst);
-                    if last && matches!(event, Event::CommitFailed { .. }) {
+                    // Without ZooKeeper what was read last may not be committed, whether or not it was tried.
+                    let failed = matches!(
+                        event,
+                        Event::CommitFailed { .. } | Event::ShutdownIncomplete { .. }
+                    );
+                    if last && failed {
                         uncommitted = Some(event);
                     }
                 }

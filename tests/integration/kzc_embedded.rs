@@ -184,6 +184,24 @@ fn lines_of_every_codec_come_back_from_a_dev_cluster_until_it_is_interrupted() {
 }
 
 #[test]
+fn a_dev_cluster_with_a_folder_has_its_messages_again_in_its_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = [
+        "--topic",
+        "orders:1",
+        "--data-dir",
+        folder.path().to_str().unwrap(),
+    ];
+    let (mut cluster, _, brokers) = dev_cluster(&more);
+    let (status, stderr) = produce(["--broker", &brokers], "orders", &[], "a\nb\n");
+    assert_eq!(status, 0, "{stderr}");
+    assert_eq!(cluster.interrupt(), 0);
+    let (mut cluster, zookeeper, _) = dev_cluster(&more);
+    assert_eq!(consumed(&zookeeper, "orders", 2), ["a", "b"]);
+    assert_eq!(cluster.interrupt(), 0);
+}
+
+#[test]
 fn lines_without_keys_go_round_the_partitions() {
     let cluster = EmbeddedCluster::builder()
         .topic("orders", 3, 1)
