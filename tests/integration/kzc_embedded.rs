@@ -197,7 +197,10 @@ fn a_dev_cluster_with_a_folder_has_its_messages_again_in_its_next_run() {
     assert_eq!(status, 0, "{stderr}");
     assert_eq!(cluster.interrupt(), 0);
     let (mut cluster, zookeeper, _) = dev_cluster(&more);
-    assert_eq!(consumed(&zookeeper, "orders", 2), ["a", "b"]);
+    assert_eq!(
+        consumed(&zookeeper, "orders", 2),
+        ["0\tnull\ta", "0\tnull\tb"]
+    );
     assert_eq!(cluster.interrupt(), 0);
 }
 
