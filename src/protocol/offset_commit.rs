@@ -37,7 +37,7 @@ pub struct OffsetCommitPartition {
     pub topic_partition: TopicPartition,
     /// The next message to consume.
     pub offset: i64,
-    /// When it was consumed, in milliseconds since 1970; `None` for now. Version 1 only.
+    /// When it was consumed, in milliseconds since 1970; `None`: the broker's present. Version 1 only.
     pub timestamp: Option<i64>,
     /// Whatever the consumer wants to remember; version 0 forgets it.
     pub metadata: Option<String>,
