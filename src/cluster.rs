@@ -109,6 +109,16 @@ impl fmt::Display for Broker {
     }
 }
 
+/// `String.hashCode` of Java, over the UTF-16 units of `text`.
+///
+/// With it Kafka chooses the partition of a key, the fetcher of a topic and the coordinator of a group. All of
+/// them take its absolute value, and 0 for that of the least number, which has none.
+pub fn java_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0_i32, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

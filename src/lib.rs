@@ -36,6 +36,7 @@ mod test_zookeeper;
 pub use cluster::Broker;
 pub use cluster::BrokerAddress;
 pub use cluster::TopicPartition;
+pub use cluster::java_hash;
 pub use config::AutoOffsetReset;
 pub use config::ConsumedOn;
 pub use config::ConsumerConfig;

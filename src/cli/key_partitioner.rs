@@ -1,5 +1,7 @@
 //! Which partition a message with a key goes to.
 
+use kafka_zk_consumer::java_hash;
+
 /// As the default partitioner of Kafka 0.8.2.2 for text: Java's `String.hashCode`, its absolute value, modulo.
 ///
 /// `partitions` are the numbers of all partitions in order; `None` when there are none. Bytes that are no UTF-8
@@ -12,12 +14,6 @@ pub(crate) fn partition_for(key: &[u8], partitions: &[i32]) -> Option<i32> {
     let count = i32::try_from(partitions.len()).ok()?;
     let index = usize::try_from(hash.checked_rem(count)?).ok()?;
     partitions.get(index).copied()
-}
-
-fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    })
 }
 
 #[cfg(test)]

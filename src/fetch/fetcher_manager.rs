@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::Broker;
 use crate::cluster::TopicPartition;
+use crate::cluster::java_hash;
 use crate::error::Error;
 use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::fetcher_thread::FetcherThread;
@@ -151,13 +152,6 @@ fn fetcher_number(topic_partition: &TopicPartition, fetchers: usize) -> usize {
         .ok()
         .and_then(|positive| positive.checked_rem(fetchers))
         .unwrap_or(0)
-}
-
-/// `String.hashCode` of Java, over UTF-16 units.
-fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    })
 }
 
 #[cfg(test)]

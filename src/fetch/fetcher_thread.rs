@@ -65,6 +65,12 @@ struct Shared {
     wake: Sender<()>,
 }
 
+impl Shared {
+    fn take_partitions(&self) -> VecDeque<Arc<PartitionTopicInfo>> {
+        std::mem::take(&mut *self.partitions.lock())
+    }
+}
+
 impl FetcherThread {
     pub(crate) fn start(
         name: String,
@@ -129,7 +135,7 @@ impl FetcherThread {
 
     /// The partitions that a dead fetcher leaves behind.
     pub(crate) fn take_partitions(&self) -> VecDeque<Arc<PartitionTopicInfo>> {
-        std::mem::take(&mut *self.shared.partitions.lock())
+        self.shared.take_partitions()
     }
 
     /// Asks the thread to end, a read in the socket included, without waiting for it (KAFKA-4319).
@@ -216,7 +222,7 @@ impl Fetcher {
             Err(_) if stop.is_stopped() => {}
             Err(error) => {
                 self.context.stats.fetch_failures.increment();
-                let all = std::mem::take(&mut *self.shared.partitions.lock());
+                let all = self.shared.take_partitions();
                 self.give_up_all(all.into(), &error, stop);
             }
         }
@@ -366,7 +372,7 @@ struct LastWill<'a>(&'a Fetcher);
 impl Drop for LastWill<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            let all = std::mem::take(&mut *self.0.shared.partitions.lock());
+            let all = self.0.shared.take_partitions();
             self.0.context.leaderless.add(all);
         }
     }

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
+use crate::cluster::java_hash;
 use crate::embedded::broker::cluster_state::ClusterState;
 use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
 use crate::embedded::broker::offset_record::OffsetKey;
@@ -323,13 +324,6 @@ fn partition_of(state: &ClusterState, group: &str) -> TopicPartition {
     let partitions = u32::try_from(partitions).unwrap_or(u32::MAX);
     let partition = java_hash(group).checked_abs().unwrap_or(0).unsigned_abs() % partitions;
     TopicPartition::new(OFFSETS_TOPIC, i32::try_from(partition).unwrap_or(0))
-}
-
-/// `String.hashCode` of Java.
-fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    })
 }
 
 /// What a code of the offsets topic means for those who do not know of that topic.
