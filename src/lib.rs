@@ -41,6 +41,7 @@ pub use config::AutoOffsetReset;
 pub use config::ConsumedOn;
 pub use config::ConsumerConfig;
 pub use config::ConsumerConfigBuilder;
+pub use config::IsolationLevel;
 pub use config::OnBadMessage;
 pub use consumer::ConnectorState;
 pub use consumer::ConsumerConnector;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
 use crate::fetch::PooledBuffer;
+use crate::protocol::Headers;
 use crate::protocol::RawMessage;
+use crate::protocol::Timestamp;
 
 /// The buffer that messages are slices of: a fetched message set, or the unpacked content of a compressed message.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub struct Message {
     offset: i64,
     key: Option<Range<u32>>,
     value: Option<Range<u32>>,
+    timestamp: Option<Timestamp>,
+    headers: Range<u32>,
 }
 
 impl Message {
@@ -58,6 +62,16 @@ impl Message {
     /// The value; `None` where it is null (a tombstone in a compacted topic), which is not the same as empty.
     pub fn value(&self) -> Option<&[u8]> {
         self.slice(self.value.as_ref())
+    }
+
+    /// When it was made or appended; `None` in message format 0, and where the producer gave no time.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        self.timestamp
+    }
+
+    /// Its headers in their order, read as the iteration goes; none below message format 2 (Kafka 0.11).
+    pub fn headers(&self) -> Headers<'_> {
+        Headers::new(self.slice(Some(&self.headers)).unwrap_or_default())
     }
 
     /// End of the replicated log, known when the message was fetched: the next offset to be written then.
@@ -112,6 +126,18 @@ impl<'a> MessageRef<'a> {
         self.buffer.bytes.get(self.raw.value.clone()?)
     }
 
+    /// When it was made or appended; see [`Message::timestamp`].
+    #[inline]
+    pub fn timestamp(self) -> Option<Timestamp> {
+        self.raw.timestamp
+    }
+
+    /// Its headers; see [`Message::headers`].
+    pub fn headers(self) -> Headers<'a> {
+        let headers = self.buffer.bytes.get(self.raw.headers.clone());
+        Headers::new(headers.unwrap_or_default())
+    }
+
     /// End of the replicated log, known when the message was fetched.
     pub fn high_watermark(self) -> Option<i64> {
         self.buffer.high_watermark
@@ -125,6 +151,8 @@ impl<'a> MessageRef<'a> {
             offset: self.raw.offset,
             key: self.raw.key.clone().map(narrow),
             value: self.raw.value.clone().map(narrow),
+            timestamp: self.raw.timestamp,
+            headers: narrow(self.raw.headers.clone()),
         }
     }
 }

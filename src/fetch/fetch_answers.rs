@@ -17,6 +17,8 @@ use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::fetch::partition_topic_info::Verdict;
 use crate::net::means_stale;
+use crate::protocol::AbortedTransactions;
+use crate::protocol::CorruptReason;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchSink;
 use crate::protocol::Outline;
@@ -196,7 +198,7 @@ impl<'a> FetchAnswers<'a> {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
                 self.stop(&asked, offset, BadEntry::TooLarge { needed });
             }
-            (None, SetEnd::TooShort { size, .. }) => self.corrupt(asked, size),
+            (None, SetEnd::TooShort { size, least, .. }) => self.corrupt(asked, size, least),
         }
     }
 
@@ -214,6 +216,7 @@ impl<'a> FetchAnswers<'a> {
             fetch_offset: asked.offset,
             high_watermark,
             message_set: set,
+            aborted: AbortedTransactions::default(),
             charge,
         };
         if info.enqueue(chunk, last.saturating_add(1)) {
@@ -234,8 +237,8 @@ impl<'a> FetchAnswers<'a> {
 
     /// Damaged framing at the position itself: fetched again after a back-off, and told when it is still
     /// there (D49).
-    fn corrupt(&mut self, asked: Asked, size: i32) {
-        let reason = format!("it claims a size of {size}, the least is 14");
+    fn corrupt(&mut self, asked: Asked, size: i32, least: i32) {
+        let reason = CorruptReason::EntrySize { size, least }.to_string();
         match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
             Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),
             Verdict::Confirmed => self.stop(&asked, None, BadEntry::Corrupt { reason }),

@@ -314,6 +314,7 @@ mod tests {
     use crate::fetch::buffer_pool::BufferPool;
     use crate::fetch::buffer_pool::PooledBuffer;
     use crate::fetch::chunk_queue::Taken;
+    use crate::protocol::AbortedTransactions;
 
     use super::*;
 
@@ -330,6 +331,7 @@ mod tests {
             fetch_offset,
             high_watermark: Some(100),
             message_set: PooledBuffer::new(vec![1], &BufferPool::new(0)),
+            aborted: AbortedTransactions::default(),
             charge: info.queue.reserve(1, &waiter).unwrap(),
         }
     }

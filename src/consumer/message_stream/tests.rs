@@ -11,6 +11,7 @@ use crate::events::event_channel;
 use crate::fetch::BufferPool;
 use crate::fetch::Chunk;
 use crate::fetch::PooledBuffer;
+use crate::protocol::AbortedTransactions;
 use crate::protocol::Codec;
 use crate::protocol::MessageSet;
 use crate::protocol::MessageSetBuilder;
@@ -77,6 +78,7 @@ impl Bench {
             high_watermark: Some(1000),
             charge: self.info.queue().reserve(bytes.len(), &waiter).unwrap(),
             message_set: PooledBuffer::new(bytes, &self.pool),
+            aborted: AbortedTransactions::default(),
         };
         assert!(self.info.enqueue(chunk, next));
     }

@@ -16,6 +16,7 @@ use crate::protocol::FetchResponse;
 use crate::protocol::FetchSink;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
+use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
@@ -90,7 +91,7 @@ fn a_set_that_is_cut_anywhere_gives_its_whole_entries_and_no_error() {
 fn a_payload_that_is_cut_anywhere_is_no_whole_payload() {
     let content: Vec<u8> = (0..2000u32).flat_map(|n| (n / 3).to_be_bytes()).collect();
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
-        let payload = codec.compress(&content).unwrap();
+        let payload = codec.compress(MessageFormat::V0, &content).unwrap();
         for length in 0..payload.len() {
             let mut out = Vec::new();
             match codec.decompress(&payload[..length], usize::MAX, &mut out) {
@@ -109,7 +110,7 @@ fn no_size_that_a_peer_claims_is_allocated() {
     let lz4 = [
         0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0x73, 3, 0, 0, 0, 0x1f, 1, 0,
     ];
-    let gzip = Codec::Gzip.compress(&vec![7; 1 << 20]).unwrap();
+    let gzip = Codec::Gzip.compress(MessageFormat::V0, &vec![7; 1 << 20]).unwrap();
     for (codec, payload, limit, most) in [
         (Codec::Snappy, &snappy[..], usize::MAX, 0),
         (Codec::Lz4, &lz4[..], usize::MAX, 1 << 16),
@@ -217,7 +218,7 @@ proptest! {
         byte in any::<u8>(),
     ) {
         let codec = Codec::of_attributes(codec + 1).unwrap().unwrap();
-        let mut bytes = codec.compress(&content).unwrap();
+        let mut bytes = codec.compress(MessageFormat::V0, &content).unwrap();
         let at = at % bytes.len();
         bytes[at] = byte;
         payload(codec, limit, &bytes)?;
