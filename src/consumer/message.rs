@@ -134,7 +134,7 @@ impl<'a> MessageRef<'a> {
 
     /// Its headers; see [`Message::headers`].
     pub fn headers(self) -> Headers<'a> {
-        let headers = self.buffer.bytes.get(self.raw.headers.clone());
+        let headers = self.buffer.bytes.get(self.raw.headers());
         Headers::new(headers.unwrap_or_default())
     }
 
@@ -152,7 +152,7 @@ impl<'a> MessageRef<'a> {
             key: self.raw.key.clone().map(narrow),
             value: self.raw.value.clone().map(narrow),
             timestamp: self.raw.timestamp,
-            headers: narrow(self.raw.headers.clone()),
+            headers: self.raw.headers.clone(),
         }
     }
 }

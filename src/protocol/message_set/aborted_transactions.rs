@@ -23,7 +23,8 @@ pub(crate) struct AbortedTransactions {
 impl AbortedTransactions {
     /// In any order.
     pub(crate) fn new(mut transactions: Vec<AbortedTransaction>) -> Self {
-        transactions.sort_unstable_by_key(|transaction| std::cmp::Reverse(transaction.first_offset));
+        transactions
+            .sort_unstable_by_key(|transaction| std::cmp::Reverse(transaction.first_offset));
         Self {
             ahead: transactions,
             open: Vec::new(),
@@ -60,7 +61,8 @@ mod tests {
             producer_id,
             first_offset,
         };
-        let mut aborted = AbortedTransactions::new(vec![aborted(1, 30), aborted(2, 5), aborted(1, 10)]);
+        let mut aborted =
+            AbortedTransactions::new(vec![aborted(1, 30), aborted(2, 5), aborted(1, 10)]);
         assert!(!aborted.has(1, 9));
         assert!(aborted.has(2, 9));
         assert!(aborted.has(1, 10));

@@ -165,7 +165,9 @@ impl MessageSetBuilder {
         let Some(codec) = self.codec else {
             return Ok(MessageSet::from(self.entries));
         };
-        let payload = codec.compress(self.format, &self.entries).map_err(refused)?;
+        let payload = codec
+            .compress(self.format, &self.entries)
+            .map_err(refused)?;
         let mut wrapper = Vec::new();
         let attributes = self.attributes(Some(codec));
         let timestamp = self.log_append_time.unwrap_or(self.max_timestamp);
@@ -220,11 +222,15 @@ impl MessageSetBuilder {
             let reason = String::from("a record batch holds no whole entries");
             return Err(refused(reason));
         }
-        let transactional = self.transaction_of.map_or(0, |_| record_batch::TRANSACTIONAL);
+        let transactional = self
+            .transaction_of
+            .map_or(0, |_| record_batch::TRANSACTIONAL);
         let attributes = self.attributes(self.codec) | transactional;
         let records = match self.codec {
             None => self.entries,
-            Some(codec) => codec.compress(self.format, &self.entries).map_err(refused)?,
+            Some(codec) => codec
+                .compress(self.format, &self.entries)
+                .map_err(refused)?,
         };
         let mut checked = vec![0, attributes];
         let last_delta = self.last_offset.saturating_sub(self.first_offset);

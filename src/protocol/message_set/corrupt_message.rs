@@ -63,7 +63,9 @@ pub enum CorruptReason {
     #[error("unknown codec {0}")]
     Codec(u8),
     /// A codec that was left out of this build.
-    #[error("it is compressed with {0}, which this build cannot read: it lacks the cargo feature `{0}`")]
+    #[error(
+        "it is compressed with {0}, which this build cannot read: it lacks the cargo feature `{0}`"
+    )]
     CodecLeftOut(Codec),
     /// The compressed messages cannot be decompressed.
     #[error("cannot decompress {codec}: {reason}")]
@@ -89,7 +91,9 @@ pub enum CorruptReason {
         claimed: i32,
     },
     /// A record batch ends before it begins, or a record lies outside its batch.
-    #[error("its offset, {delta} behind the first of its batch, is outside the batch, which ends at {last}")]
+    #[error(
+        "its offset, {delta} behind the first of its batch, is outside the batch, which ends at {last}"
+    )]
     OffsetDelta {
         /// Offset of the record in the batch.
         delta: i32,
@@ -162,7 +166,9 @@ impl CorruptMessage {
 
     /// Whether a reader that wants the messages from `position` on has to care.
     pub(crate) fn concerns(&self, position: i64) -> bool {
-        let behind = self.resume_at.map_or(self.offset, |next| next.saturating_sub(1));
+        let behind = self
+            .resume_at
+            .map_or(self.offset, |next| next.saturating_sub(1));
         behind >= position
     }
 }

@@ -39,6 +39,8 @@ pub(crate) enum Entry {
 pub(crate) struct EntryCursor {
     position: usize,
     level: Level,
+    /// Whether messages of format 0 may be in the buffer and have the offsets that stand there.
+    is_as_it_stands: bool,
     /// The batch whose records are being read.
     batch: Option<RecordBatch>,
     /// The offset behind the last batch, be there records of it or not.
@@ -112,7 +114,7 @@ impl EntryCursor {
             Level::Inner(_) | Level::Nested(_) => Level::Nested(around),
         });
         if let Content::Records(batch) = &wrapper.content {
-            inner.batch = Some(batch.clone().in_buffer_of(out.len()));
+            inner.batch = Some(RecordBatch::clone(batch).in_buffer_of(out.len()));
         }
         Ok(inner)
     }
@@ -136,6 +138,25 @@ impl EntryCursor {
     /// has no [`resume_at`](CorruptMessage::resume_at) or lost the framing of a wrapper's content.
     #[inline]
     pub(crate) fn next(&mut self, set: &[u8]) -> Option<Result<Entry, CorruptMessage>> {
+        // Whole messages of format 0 whose offsets are as they stand take the short way.
+        if self.is_as_it_stands && self.batch.is_none() {
+            let rest = set.get(self.position..)?;
+            if let Some((offset, size, rest)) = framing(rest)
+                && size >= MessageFormat::V0.least_size()
+                && let Some(message) = usize::try_from(size).ok().and_then(|size| rest.get(..size))
+                && message.get(MAGIC) == Some(&0)
+            {
+                let start = self.position.saturating_add(FRAMING);
+                self.position = start.saturating_add(message.len());
+                let entry = raw_message::v0(offset, start, message);
+                return Some(entry.map_err(|reason| CorruptMessage::entry(offset, reason)));
+            }
+        }
+        self.next_of_any_format(set)
+    }
+
+    #[inline(never)]
+    fn next_of_any_format(&mut self, set: &[u8]) -> Option<Result<Entry, CorruptMessage>> {
         loop {
             if self.batch.is_some() {
                 match self.next_record(set) {
@@ -193,6 +214,11 @@ impl EntryCursor {
     fn at_start(level: Level) -> Self {
         Self {
             position: 0,
+            is_as_it_stands: match level {
+                Level::Outer => true,
+                Level::Inner(around) => around.format == MessageFormat::V0,
+                Level::Nested(_) => false,
+            },
             level,
             batch: None,
             behind_batch: -1,
@@ -350,7 +376,7 @@ fn wrapper(codec: Codec, records: RecordBatch, start: usize) -> Entry {
         offset: records.last_offset(),
         codec,
         payload: start..records.end,
-        content: Content::Records(records),
+        content: Content::Records(Box::new(records)),
     })
 }
 

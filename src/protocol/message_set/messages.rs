@@ -80,6 +80,6 @@ fn owned(message: RawMessage, set: &Bytes) -> MessageAndOffset {
         key: message.key.map(|range| set.slice(range)),
         value: message.value.map(|range| set.slice(range)),
         timestamp: message.timestamp,
-        headers: set.slice(message.headers),
+        headers: set.slice(message.headers()),
     }
 }

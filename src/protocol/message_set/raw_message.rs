@@ -30,7 +30,15 @@ pub(crate) struct RawMessage {
     /// `None` in format 0, and where the producer gave none.
     pub(crate) timestamp: Option<Timestamp>,
     /// Where the headers are, their number in front; empty without headers.
-    pub(crate) headers: Range<usize>,
+    pub(crate) headers: Range<u32>,
+}
+
+impl RawMessage {
+    /// Where the headers are, as positions that slices take.
+    pub(crate) fn headers(&self) -> Range<usize> {
+        let wide = |position| usize::try_from(position).unwrap_or(usize::MAX);
+        wide(self.headers.start)..wide(self.headers.end)
+    }
 }
 
 /// A message with a codec or a compressed record batch, whose checksum was found right.
@@ -53,8 +61,8 @@ pub(super) enum Content {
     V0,
     /// Messages of format 1, which all have the timestamp of the wrapper if the broker set it.
     V1 { log_append_time: Option<Timestamp> },
-    /// Records.
-    Records(RecordBatch),
+    /// Records. Boxed, so that no message has to carry the room for it.
+    Records(Box<RecordBatch>),
 }
 
 /// Checks a message of format 0 that begins at `start` of its buffer.

@@ -86,7 +86,11 @@ impl BatchHeader {
     }
 
     /// The records, to be read from a buffer in which they end at `end`.
-    pub(super) fn records(&self, base_offset: i64, end: usize) -> Result<RecordBatch, CorruptReason> {
+    pub(super) fn records(
+        &self,
+        base_offset: i64,
+        end: usize,
+    ) -> Result<RecordBatch, CorruptReason> {
         if self.record_count < 0 {
             let claimed = self.record_count;
             return Err(CorruptReason::RecordCount { claimed });
@@ -174,7 +178,10 @@ impl RecordBatch {
 /// Kinds that are not known are nothing to a consumer; neither is one that cannot be read.
 pub(super) fn is_abort_marker(batch: RecordBatch, records: &[u8]) -> bool {
     let mut batch = batch.in_buffer_of(records.len());
-    let key = batch.next(&mut &*records).ok().and_then(|marker| marker.key);
+    let key = batch
+        .next(&mut &*records)
+        .ok()
+        .and_then(|marker| marker.key);
     let key = key.and_then(|key| records.get(key)).unwrap_or_default();
     let version_and_type = key.first_chunk::<4>();
     version_and_type.is_some_and(|[_, _, high, low]| i16::from_be_bytes([*high, *low]) == ABORT)
@@ -194,7 +201,7 @@ fn place(end: usize, rest: &[u8], length: Option<usize>) -> Option<Range<usize>>
 
 /// Where the headers are that `fields`, which go to position `end`, begin with. Bytes behind them are left alone.
 #[inline]
-fn headers(end: usize, fields: &[u8]) -> Result<Range<usize>, CorruptReason> {
+fn headers(end: usize, fields: &[u8]) -> Result<Range<u32>, CorruptReason> {
     let mut rest = fields;
     match number("header count", varint(&mut rest))? {
         0 => Ok(0..0),
@@ -205,7 +212,9 @@ fn headers(end: usize, fields: &[u8]) -> Result<Range<usize>, CorruptReason> {
         }),
         count => {
             headers::check(count, rest)?;
-            Ok(end.saturating_sub(fields.len())..end)
+            // As a message's key and value are kept.
+            let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
+            Ok(narrow(end.saturating_sub(fields.len()))..narrow(end))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Message sets: what goes in comes out, and what is wrong is named.
 
+mod later_formats;
+
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::option;
@@ -192,7 +194,10 @@ fn broken_framing_in_a_wrapper_costs_that_wrapper_only() {
     inner[8..12].copy_from_slice(&(-1i32).to_be_bytes());
     let set = joined(&[&wrapper_of(Codec::Gzip, 1, &inner), &plain(2..3)]);
     assert_eq!(outcomes(&set), [Err((1, Some(2))), Ok(2)]);
-    let reason = CorruptReason::EntrySize { size: -1, least: 14 };
+    let reason = CorruptReason::EntrySize {
+        size: -1,
+        least: 14,
+    };
     assert_eq!(*first_error(&set).reason(), reason);
 }
 
@@ -233,8 +238,8 @@ fn a_third_level_of_compression_is_refused() {
 #[test]
 fn another_format_or_codec_is_named_by_its_number() {
     for (position, value, reason) in [
-        (16, 1, CorruptReason::Magic(1)),
-        (16, 2, CorruptReason::Magic(2)),
+        (16, 3, CorruptReason::Magic(3)),
+        (16, 0xff, CorruptReason::Magic(0xff)),
         (17, 4, CorruptReason::Codec(4)),
         (17, 0xff, CorruptReason::Codec(7)),
     ] {
