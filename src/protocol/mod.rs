@@ -101,3 +101,4 @@ pub(crate) use message_set::RawWrapper;
 pub(crate) use message_set::SetEnd;
 pub use message_set::Timestamp;
 pub use message_set::TimestampType;
+pub(crate) use message_set::wide;

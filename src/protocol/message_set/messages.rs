@@ -7,6 +7,7 @@ use crate::protocol::message_set::entry_cursor::Entry;
 use crate::protocol::message_set::entry_cursor::EntryCursor;
 use crate::protocol::message_set::headers::Headers;
 use crate::protocol::message_set::raw_message::RawMessage;
+use crate::protocol::message_set::raw_message::wide;
 use crate::protocol::message_set::timestamp::Timestamp;
 
 /// A message and where it stands in its partition.
@@ -77,9 +78,9 @@ impl Iterator for Messages {
 fn owned(message: RawMessage, set: &Bytes) -> MessageAndOffset {
     MessageAndOffset {
         offset: message.offset,
-        key: message.key.map(|range| set.slice(range)),
-        value: message.value.map(|range| set.slice(range)),
+        key: message.key.map(|range| set.slice(wide(&range))),
+        value: message.value.map(|range| set.slice(wide(&range))),
         timestamp: message.timestamp,
-        headers: set.slice(message.headers()),
+        headers: set.slice(wide(&message.headers)),
     }
 }

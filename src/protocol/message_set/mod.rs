@@ -69,6 +69,7 @@ pub(crate) use outline::Outline;
 pub(crate) use outline::SetEnd;
 pub(crate) use raw_message::RawMessage;
 pub(crate) use raw_message::RawWrapper;
+pub(crate) use raw_message::wide;
 pub use set::MessageSet;
 pub use timestamp::Timestamp;
 pub use timestamp::TimestampType;

@@ -19,26 +19,35 @@ const TIMESTAMP: usize = 8;
 const LOG_APPEND_TIME: u8 = 8;
 
 /// A message that was found sound, as positions within the buffer that holds it.
+///
+/// The positions are narrow, because this is made for each message: a message set has an i32 for its size, and what it
+/// unpacks to is bounded as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RawMessage {
     /// The message's offset in the partition.
     pub(crate) offset: i64,
     /// Where the key is; `None` when it is null.
-    pub(crate) key: Option<Range<usize>>,
+    pub(crate) key: Option<Range<u32>>,
     /// Where the value is; `None` when it is null.
-    pub(crate) value: Option<Range<usize>>,
+    pub(crate) value: Option<Range<u32>>,
     /// `None` in format 0, and where the producer gave none.
     pub(crate) timestamp: Option<Timestamp>,
     /// Where the headers are, their number in front; empty without headers.
     pub(crate) headers: Range<u32>,
 }
 
-impl RawMessage {
-    /// Where the headers are, as positions that slices take.
-    pub(crate) fn headers(&self) -> Range<usize> {
-        let wide = |position| usize::try_from(position).unwrap_or(usize::MAX);
-        wide(self.headers.start)..wide(self.headers.end)
-    }
+/// The same positions as slices take them.
+#[inline]
+pub(crate) fn wide(range: &Range<u32>) -> Range<usize> {
+    let wide = |position| usize::try_from(position).unwrap_or(usize::MAX);
+    wide(range.start)..wide(range.end)
+}
+
+/// The same positions as messages hold them.
+#[inline]
+pub(super) fn narrow(range: Range<usize>) -> Range<u32> {
+    let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
+    narrow(range.start)..narrow(range.end)
 }
 
 /// A message with a codec or a compressed record batch, whose checksum was found right.
@@ -130,8 +139,8 @@ fn entry(
     let Some(codec) = codec else {
         return Ok(Entry::Message(RawMessage {
             offset,
-            key,
-            value,
+            key: key.map(narrow),
+            value: value.map(narrow),
             timestamp,
             headers: 0..0,
         }));

@@ -6,6 +6,8 @@ use crate::protocol::message_set::codec::Codec;
 use crate::protocol::message_set::corrupt_message::CorruptReason;
 use crate::protocol::message_set::headers;
 use crate::protocol::message_set::raw_message::RawMessage;
+use crate::protocol::message_set::raw_message::narrow;
+use crate::protocol::message_set::raw_message::wide;
 use crate::protocol::message_set::timestamp::Timestamp;
 use crate::protocol::message_set::varint::varint;
 use crate::protocol::message_set::varint::varlong;
@@ -182,7 +184,9 @@ pub(super) fn is_abort_marker(batch: RecordBatch, records: &[u8]) -> bool {
         .next(&mut &*records)
         .ok()
         .and_then(|marker| marker.key);
-    let key = key.and_then(|key| records.get(key)).unwrap_or_default();
+    let key = key
+        .and_then(|key| records.get(wide(&key)))
+        .unwrap_or_default();
     let version_and_type = key.first_chunk::<4>();
     version_and_type.is_some_and(|[_, _, high, low]| i16::from_be_bytes([*high, *low]) == ABORT)
 }
@@ -194,9 +198,9 @@ fn number<T>(field: &'static str, number: Option<T>) -> Result<T, CorruptReason>
 
 /// Where a field of `length` bytes is behind which `rest` follows, up to position `end`.
 #[inline]
-fn place(end: usize, rest: &[u8], length: Option<usize>) -> Option<Range<usize>> {
+fn place(end: usize, rest: &[u8], length: Option<usize>) -> Option<Range<u32>> {
     let end = end.saturating_sub(rest.len());
-    Some(end.saturating_sub(length?)..end)
+    Some(narrow(end.saturating_sub(length?)..end))
 }
 
 /// Where the headers are that `fields`, which go to position `end`, begin with. Bytes behind them are left alone.
@@ -212,9 +216,7 @@ fn headers(end: usize, fields: &[u8]) -> Result<Range<u32>, CorruptReason> {
         }),
         count => {
             headers::check(count, rest)?;
-            // As a message's key and value are kept.
-            let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
-            Ok(narrow(end.saturating_sub(fields.len()))..narrow(end))
+            Ok(narrow(end.saturating_sub(fields.len())..end))
         }
     }
 }

@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_sets_are_read_or_refused(which in 0..55usize, at in any::<usize>(), byte in any::<u8>()) {
+    fn damaged_sets_are_read_or_refused(which in 0..76usize, at in any::<usize>(), byte in any::<u8>()) {
         let vectors = recorded::all();
         let mut sets = vectors.iter().filter(|v| !v.is_exchange());
         let mut set = sets.nth(which).unwrap().message_set();

@@ -63,7 +63,7 @@ const INCOMPLETE_INDEX: [&str; 2] = ["k082-produce-v0-timed-out", "k090-produce-
 #[test]
 fn the_index_is_complete() {
     let vectors = recorded::all();
-    assert_eq!(vectors.len(), 247);
+    assert_eq!(vectors.len(), 268);
     for (name, reason) in REFUSED_REQUESTS {
         assert!(vectors.iter().any(|v| v.name() == name), "{name}: {reason}");
     }
@@ -139,7 +139,7 @@ fn every_made_message_set_is_what_its_index_says() {
         check_set(vector.name(), &set, &vector.entry["expected"]);
         checked += 1;
     }
-    assert_eq!(checked, 55);
+    assert_eq!(checked, 76);
 }
 
 /// What the index knows about a kind of request.
