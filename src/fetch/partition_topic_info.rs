@@ -342,6 +342,20 @@ mod tests {
     }
 
     #[test]
+    fn the_next_answer_is_expected_to_be_as_large_as_the_last_one_and_no_larger_than_the_fetch_size()
+     {
+        let info = info(Some(5));
+        assert_eq!(info.expected_bytes(1000), 1000, "nothing is known yet");
+        info.note_answer(10);
+        assert_eq!(info.expected_bytes(1_000_000), LEAST_EXPECTED);
+        info.note_answer(9000);
+        assert_eq!(info.expected_bytes(1_000_000), 18_000);
+        assert_eq!(info.expected_bytes(10_000), 10_000);
+        // One message larger than the fetch size: what was dropped for lack of room finds room for it next time.
+        assert_eq!(info.expected_bytes(1000), 9000);
+    }
+
+    #[test]
     fn a_chunk_moves_the_fetched_offset_once() {
         let info = info(Some(5));
         assert!(info.enqueue(chunk(&info, 5, 0), 9));

@@ -53,6 +53,8 @@ use crate::protocol::PartitionOffsets;
 use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
 
+mod sessions;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 const TOPIC: &str = "orders";
 
@@ -69,6 +71,8 @@ struct Cluster {
     brokers: Mutex<Vec<Broker>>,
     /// Offsets asked for, by partition.
     asked: Mutex<Vec<(i32, i64)>>,
+    /// Version of the brokers' registrations; 1 unless a test says otherwise.
+    registration: Mutex<Option<i32>>,
     /// What ListOffsets says of a partition, other than offset 500.
     refused_resets: Mutex<HashMap<i32, ErrorCode>>,
 }
@@ -78,7 +82,8 @@ struct Directory(Arc<Cluster>);
 impl BrokerDirectory for Directory {
     fn brokers(&self, _stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
         let brokers = self.0.brokers.lock().clone();
-        Ok(RegisteredBrokers::in_version(1, brokers))
+        let version = self.0.registration.lock().unwrap_or(1);
+        Ok(RegisteredBrokers::in_version(version, brokers))
     }
 
     fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {

@@ -97,7 +97,7 @@ impl RequestChannel {
         self.connections
     }
 
-    /// The highest version of `Q` that is known on both sides. Connects if need be, and asks the broker if it may.
+    /// The highest version of `Q` that is known on both sides. Connects only to ask the broker, where it may be asked.
     pub(super) fn common_version<Q: Request>(&mut self) -> Result<i16, Error> {
         if !self.channel.is_connected() || self.served.is_none() {
             self.served = Some(self.negotiate()?);
@@ -120,7 +120,6 @@ impl RequestChannel {
             BrokerVersion::Probe => self.probed()?,
             known => known,
         };
-        self.connect()?;
         match version {
             BrokerVersion::V0_8 => Ok(NodeApiVersions::v0_8()),
             BrokerVersion::V0_9 => Ok(NodeApiVersions::v0_9()),
@@ -228,3 +227,6 @@ impl RequestChannel {
         id
     }
 }
+
+#[cfg(test)]
+mod tests;
