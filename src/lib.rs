@@ -56,6 +56,7 @@ pub use error::Error;
 pub use error::ErrorCode;
 pub use events::Event;
 pub use events::Events;
+pub use net::BrokerVersion;
 pub use net::SimpleConsumer;
 pub use net::SimpleConsumerOptions;
 pub use net::SyncProducer;

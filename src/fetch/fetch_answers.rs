@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
+use crate::config::ConsumerConfig;
 use crate::error::ErrorCode;
 use crate::fetch::buffer_pool::PooledBuffer;
 use crate::fetch::chunk_queue::BadEntry;
@@ -22,6 +23,7 @@ use crate::protocol::CorruptReason;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchSink;
 use crate::protocol::Outline;
+use crate::protocol::PartitionHeader;
 use crate::protocol::SetEnd;
 
 /// Least wait of one of several requests that share `fetch.wait.max.ms`: less is none at all on the wire.
@@ -70,8 +72,7 @@ impl FetchPlan {
         epoch: u64,
         wake: &Sender<()>,
     ) {
-        let fetch_size = usize::try_from(self.fetch_size).unwrap_or(0);
-        let bytes = info.expected_bytes().min(fetch_size);
+        let bytes = info.expected_bytes(usize::try_from(self.fetch_size).unwrap_or(0));
         match info.queue().reserve(bytes, wake) {
             Ok(charge) => self.asked.push(Asked {
                 info: Arc::clone(info),
@@ -106,10 +107,13 @@ impl FetchPlan {
         share.max(SHORTEST_SHARE.min(self.max_wait))
     }
 
-    pub(crate) fn into_request(self, min_bytes: i32) -> (FetchRequest, Vec<Asked>) {
+    /// `config` gives `fetch.min.bytes`, `fetch.max.bytes` and `isolation.level`.
+    pub(crate) fn into_request(self, config: &ConsumerConfig) -> (FetchRequest, Vec<Asked>) {
         let request = FetchRequest {
             max_wait: self.wait(),
-            min_bytes,
+            min_bytes: config.fetch_min_bytes(),
+            max_bytes: config.fetch_max_bytes(),
+            isolation: config.isolation_level(),
             ..FetchRequest::default()
         };
         let request = self.asked.iter().fold(request, |request, asked| {
@@ -155,9 +159,9 @@ impl<'a> FetchAnswers<'a> {
         }
     }
 
-    /// After a whole answer: partitions that it lacks have failed.
-    pub(crate) fn finish(mut self, answered: bool) -> Handled {
-        if answered && self.asked.values().any(|partitions| !partitions.is_empty()) {
+    /// After a whole answer partitions that it lacks have failed. After one that tells only news, there is none of them.
+    pub(crate) fn finish(mut self, is_whole: bool) -> Handled {
+        if is_whole && self.asked.values().any(|partitions| !partitions.is_empty()) {
             self.context.metadata.request_refresh();
             for asked in self.asked.into_values().flat_map(HashMap::into_values) {
                 let reason = String::from("left out of the answer");
@@ -178,19 +182,23 @@ impl<'a> FetchAnswers<'a> {
             if means_stale(code) {
                 self.context.metadata.request_refresh();
             }
-            self.handled.failed.push((asked.info, code.to_string()));
+            self.handled.failed.push((asked.info, reason(code)));
         }
     }
 
-    fn fetched(&mut self, asked: Asked, high_watermark: Option<i64>, mut set: Vec<u8>) {
+    fn fetched(&mut self, asked: Asked, header: PartitionHeader, mut set: Vec<u8>) {
+        let high_watermark = header.high_watermark;
         let outline = Outline::of(&set);
-        asked.info.note_answer(set.len());
+        // An empty set before the end says no more than that others had used the answer up.
+        if !set.is_empty() || high_watermark.is_none_or(|end| end <= asked.offset) {
+            asked.info.note_answer(set.len());
+        }
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
         match (outline.last_offset, outline.end) {
             (Some(last), _) if last < asked.offset => self.behind(asked, last),
-            (Some(last), _) => self.deliver(asked, high_watermark, set, last),
+            (Some(last), _) => self.deliver(asked, header, set, last),
             (None, SetEnd::Whole | SetEnd::Filler) => {
                 asked.info.note_high_watermark(high_watermark);
             }
@@ -202,7 +210,7 @@ impl<'a> FetchAnswers<'a> {
         }
     }
 
-    fn deliver(&mut self, asked: Asked, high_watermark: Option<i64>, set: PooledBuffer, last: i64) {
+    fn deliver(&mut self, asked: Asked, header: PartitionHeader, set: PooledBuffer, last: i64) {
         let bytes = set.len();
         let mut charge = asked.charge;
         if !charge.settle(bytes) {
@@ -214,9 +222,10 @@ impl<'a> FetchAnswers<'a> {
             info: Arc::clone(&info),
             epoch: asked.epoch,
             fetch_offset: asked.offset,
-            high_watermark,
+            high_watermark: header.high_watermark,
             message_set: set,
-            aborted: AbortedTransactions::default(),
+            // Only where `isolation.level` is read_committed does the broker name any.
+            aborted: AbortedTransactions::new(header.aborted_transactions.unwrap_or_default()),
             charge,
         };
         if info.enqueue(chunk, last.saturating_add(1)) {
@@ -266,17 +275,31 @@ impl FetchSink for FetchAnswers<'_> {
         &mut self,
         topic: &str,
         partition: i32,
-        error: Option<ErrorCode>,
-        high_watermark: Option<i64>,
+        header: PartitionHeader,
         message_set: Vec<u8>,
     ) {
         let Some(asked) = self.take(topic, partition) else {
             log::debug!("answer for {topic}/{partition}, which was not asked for");
             return;
         };
-        match error {
+        match header.error {
             Some(code) => self.refused(asked, code),
-            None => self.fetched(asked, high_watermark, message_set),
+            None => self.fetched(asked, header, message_set),
         }
     }
+}
+
+/// Why a broker gives nothing of a partition; with what can be done about it, where repeating does not help.
+fn reason(code: ErrorCode) -> String {
+    let remedy = match code {
+        ErrorCode::UnsupportedVersion => {
+            "its messages would have to be converted for this version of Fetch, and \
+             message.downconversion.enable is false"
+        }
+        ErrorCode::UnsupportedCompressionType => {
+            "its messages are compressed with zstd, which only Fetch 10 and later carry"
+        }
+        code => return code.to_string(),
+    };
+    format!("{code}: {remedy}")
 }

@@ -24,6 +24,7 @@
 
 mod blocking_channel;
 mod broker_directory;
+mod broker_version;
 mod canceller;
 mod cluster_metadata;
 mod cluster_view;
@@ -31,18 +32,24 @@ mod connect;
 mod deadline_socket;
 #[cfg(test)]
 pub(crate) mod fake_broker;
+mod fetch_session;
 mod metadata_round;
+mod node_api_versions;
+mod probe;
 mod request_channel;
 mod simple_consumer;
 mod sync_producer;
 
 pub(crate) use broker_directory::BrokerDirectory;
+pub(crate) use broker_directory::RegisteredBrokers;
+pub use broker_version::BrokerVersion;
 pub(crate) use cluster_metadata::ClusterMetadata;
 pub(crate) use cluster_metadata::ClusterMetadataOptions;
 pub(crate) use cluster_metadata::means_stale;
 pub use cluster_view::ClusterView;
 pub use cluster_view::PartitionView;
 pub use cluster_view::TopicView;
+pub(crate) use fetch_session::FetchSession;
 pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;
 pub use sync_producer::SyncProducer;

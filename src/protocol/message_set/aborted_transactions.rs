@@ -1,13 +1,6 @@
 //! Which transactions of a fetched set were aborted.
 
-/// A transaction that was aborted, as a broker tells it beside a partition's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AbortedTransaction {
-    /// The producer, whose later transactions may be committed.
-    pub producer_id: i64,
-    /// Offset of the transaction's first message, which may lie before the data fetched.
-    pub first_offset: i64,
-}
+use crate::protocol::partition_header::AbortedTransaction;
 
 /// Tells the batches of aborted transactions, in the order of the log.
 ///

@@ -47,7 +47,6 @@ mod set;
 #[cfg(test)]
 mod tests;
 
-pub use aborted_transactions::AbortedTransaction;
 pub(crate) use aborted_transactions::AbortedTransactions;
 pub use builder::MessageSetBuilder;
 pub use builder::NewMessage;
@@ -61,7 +60,7 @@ pub use headers::Header;
 pub use headers::Headers;
 pub use messages::MessageAndOffset;
 pub use messages::Messages;
-#[cfg(test)]
+#[cfg(any(test, feature = "embedded"))]
 pub(crate) use outline::OuterEntries;
 #[cfg(test)]
 pub(crate) use outline::OuterEntry;

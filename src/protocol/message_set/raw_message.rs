@@ -154,12 +154,12 @@ fn entry(
     }))
 }
 
+/// Where a field is; `None` when it is null.
+type Field = Option<Range<usize>>;
+
 /// Where key and value are that begin at position `at`.
 #[inline]
-fn key_and_value(
-    mut at: usize,
-    fields: &[u8],
-) -> Result<(Option<Range<usize>>, Option<Range<usize>>), CorruptReason> {
+fn key_and_value(mut at: usize, fields: &[u8]) -> Result<(Field, Field), CorruptReason> {
     let (key, fields) = field("key", fields, &mut at)?;
     let (value, _) = field("value", fields, &mut at)?;
     Ok((key, value))
@@ -171,7 +171,7 @@ fn field<'a>(
     field: &'static str,
     bytes: &'a [u8],
     at: &mut usize,
-) -> Result<(Option<Range<usize>>, &'a [u8]), CorruptReason> {
+) -> Result<(Field, &'a [u8]), CorruptReason> {
     let Some((length, rest)) = bytes.split_first_chunk() else {
         let left = bytes.len();
         return Err(CorruptReason::Length {

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::protocol::message_set::aborted_transactions::AbortedTransaction;
 use crate::protocol::message_set::aborted_transactions::AbortedTransactions;
 use crate::protocol::message_set::entry_cursor::EntryCursor;
 use crate::protocol::message_set::messages::Messages;
+use crate::protocol::partition_header::AbortedTransaction;
 
 /// The bytes of a message set, as a broker sends them or a producer makes them; nothing in them is checked yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use proptest::prop_assert;
 use proptest::prop_assert_eq;
 use proptest::proptest;
 
-use crate::error::ErrorCode;
+use crate::protocol::ApiVersionsRequest;
+use crate::protocol::ApiVersionsResponse;
 use crate::protocol::Codec;
 use crate::protocol::CorruptReason;
 use crate::protocol::DecodeError;
@@ -21,6 +22,7 @@ use crate::protocol::MessageSet;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 use crate::protocol::Outline;
+use crate::protocol::PartitionHeader;
 use crate::protocol::ProduceRequest;
 use crate::protocol::ProduceResponse;
 use crate::protocol::Reader;
@@ -31,21 +33,22 @@ use crate::protocol::read_fetch_response;
 use crate::protocol::request_frame;
 use crate::protocol::response_frame;
 use crate::protocol::tests::recorded;
+use crate::protocol::tests::recorded::Vector;
 
 #[test]
 fn a_frame_that_is_cut_anywhere_is_an_error_that_names_a_field() {
-    for vector in recorded::all().iter().filter(|v| v.is_exchange()) {
-        for (request, response) in vector.requests().iter().zip(vector.responses()) {
-            let header = RequestHeader::decode(&mut Reader::new(request)).unwrap();
-            let layout = vector.entry["response_layout_version"].as_i64();
-            let version = layout.map_or(header.api_version, |v| v.try_into().unwrap());
+    for vector in recorded::all().iter().filter(|v| v.has_frames()) {
+        for request in vector.requests() {
+            let header = RequestHeader::decode(&mut Reader::new(&request)).unwrap();
             for length in 0..request.len() {
                 let error = decode_request(header.api_key, &request[..length]).unwrap_err();
                 check(vector.name(), length, &error);
             }
+        }
+        for (key, version, response) in answers(vector) {
             for length in 0..response.len() {
                 let mut body = Reader::new(&response[..length]);
-                let error = decode_response(header.api_key, version, &mut body).unwrap_err();
+                let error = decode_response(key, version, &mut body).unwrap_err();
                 check(vector.name(), length, &error);
             }
         }
@@ -54,14 +57,11 @@ fn a_frame_that_is_cut_anywhere_is_an_error_that_names_a_field() {
 
 #[test]
 fn a_stream_that_ends_anywhere_is_told_from_malformed_bytes() {
-    for vector in recorded::all().iter().filter(|v| v.is_exchange()) {
-        for (request, response) in vector.requests().iter().zip(vector.responses()) {
-            let header = RequestHeader::decode(&mut Reader::new(request)).unwrap();
-            let layout = vector.entry["response_layout_version"].as_i64();
-            let version = layout.map_or(header.api_version, |v| v.try_into().unwrap());
+    for vector in recorded::all().iter().filter(|v| v.has_frames()) {
+        for (key, version, response) in answers(vector) {
             for length in (0..response.len()).step_by(7) {
                 let mut body = Reader::of_frame(&response[..length], response.len());
-                let error = decode_response(header.api_key, version, &mut body).unwrap_err();
+                let error = decode_response(key, version, &mut body).unwrap_err();
                 assert!(error.is_io(), "{} at {length}: {error}", vector.name());
                 assert!(!error.field().is_empty());
             }
@@ -69,9 +69,22 @@ fn a_stream_that_ends_anywhere_is_told_from_malformed_bytes() {
     }
 }
 
+/// The answers of a vector, with number and version of each.
+fn answers(vector: &Vector) -> Vec<(i16, i16, Vec<u8>)> {
+    let mut requests = vector.requests().into_iter();
+    let responses = vector.responses().into_iter().map(|response| {
+        let asked = requests
+            .next()
+            .map(|request| RequestHeader::decode(&mut Reader::new(&request)).unwrap());
+        let (key, version) = vector.layout(asked.as_ref());
+        (key, version, response)
+    });
+    responses.collect()
+}
+
 #[test]
 fn a_set_that_is_cut_anywhere_gives_its_whole_entries_and_no_error() {
-    for vector in recorded::all().iter().filter(|v| !v.is_exchange()) {
+    for vector in recorded::all().iter().filter(|v| !v.has_frames()) {
         if !vector.entry["expected"]["error"].is_null() {
             continue;
         }
@@ -147,14 +160,7 @@ fn partitions_before_a_broken_one_reach_the_sink() {
             vec![9; 3]
         }
 
-        fn partition(
-            &mut self,
-            _: &str,
-            partition: i32,
-            _: Option<ErrorCode>,
-            _: Option<i64>,
-            message_set: Vec<u8>,
-        ) {
+        fn partition(&mut self, _: &str, partition: i32, _: PartitionHeader, message_set: Vec<u8>) {
             self.0.push((partition, message_set));
         }
     }
@@ -176,7 +182,7 @@ fn partitions_before_a_broken_one_reach_the_sink() {
 
 proptest! {
     #[test]
-    fn arbitrary_bodies_are_read_or_refused(key in 0..4i16, version in -1..3i16, bytes in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bodies_are_read_or_refused(key in 0..5i16, version in -1..13i16, bytes in vec(any::<u8>(), 0..200)) {
         let _ = decode_response(key, version, &mut Reader::new(&bytes));
         let mut request = key.to_be_bytes().to_vec();
         request.extend(version.to_be_bytes());
@@ -206,7 +212,7 @@ proptest! {
     #[test]
     fn damaged_sets_are_read_or_refused(which in 0..76usize, at in any::<usize>(), byte in any::<u8>()) {
         let vectors = recorded::all();
-        let mut sets = vectors.iter().filter(|v| !v.is_exchange());
+        let mut sets = vectors.iter().filter(|v| !v.has_frames());
         let mut set = sets.nth(which).unwrap().message_set();
         let at = at % set.len();
         set[at] = byte;
@@ -302,6 +308,7 @@ fn decode_request(key: i16, frame: &[u8]) -> Result<(), DecodeError> {
         0 => request::<ProduceRequest>(header.api_version, &mut body),
         1 => request::<FetchRequest>(header.api_version, &mut body),
         2 => request::<ListOffsetsRequest>(header.api_version, &mut body),
+        4 | 18 => request::<ApiVersionsRequest>(header.api_version, &mut body),
         _ => request::<MetadataRequest>(header.api_version, &mut body),
     }
 }
@@ -318,6 +325,7 @@ fn decode_response(key: i16, version: i16, body: &mut Reader<&[u8]>) -> Result<(
         0 => response::<ProduceResponse>(version, body),
         1 => response::<FetchResponse>(version, body),
         2 => response::<ListOffsetsResponse>(version, body),
+        4 | 18 => response::<ApiVersionsResponse>(version, body),
         _ => response::<MetadataResponse>(version, body),
     }
 }

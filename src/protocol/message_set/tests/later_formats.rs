@@ -11,7 +11,7 @@ use proptest::prop_oneof;
 use proptest::proptest;
 
 use super::*;
-use crate::protocol::message_set::AbortedTransaction;
+use crate::protocol::AbortedTransaction;
 use crate::protocol::message_set::NewMessage;
 use crate::protocol::message_set::Timestamp;
 use crate::protocol::message_set::TimestampType;
