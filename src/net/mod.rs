@@ -55,6 +55,7 @@ pub use cluster_view::ClusterView;
 pub use cluster_view::PartitionView;
 pub use cluster_view::TopicView;
 pub(crate) use fetch_session::FetchSession;
+pub(crate) use simple_consumer::Absence;
 pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;
 pub use sync_producer::SyncProducer;
