@@ -194,7 +194,9 @@ impl ConsumerConfigBuilder {
 
     /// `fetch.max.bytes`: bound on the whole answer to a fetch, over all of its partitions.
     ///
-    /// Default 52,428,800 bytes, at least 1. No effect yet in this version.
+    /// Default 52,428,800 bytes, at least 1. One message comes even if it is larger, so that nothing ever stands
+    /// still (KIP-74). Brokers before 0.10.1 know no such bound, and give up to `fetch.message.max.bytes` of each
+    /// partition.
     pub fn fetch_max_bytes(self, value: i32) -> Self {
         self.set("fetch.max.bytes", value.to_string())
     }

@@ -17,6 +17,7 @@ use crate::fetch::chunk_queue::Full;
 use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::fetch::partition_topic_info::Verdict;
+use crate::net::Absence;
 use crate::net::means_stale;
 use crate::protocol::AbortedTransactions;
 use crate::protocol::CorruptReason;
@@ -159,13 +160,21 @@ impl<'a> FetchAnswers<'a> {
         }
     }
 
-    /// After a whole answer partitions that it lacks have failed. After one that tells only news, there is none of them.
-    pub(crate) fn finish(mut self, is_whole: bool) -> Handled {
-        if is_whole && self.asked.values().any(|partitions| !partitions.is_empty()) {
-            self.context.metadata.request_refresh();
-            for asked in self.asked.into_values().flat_map(HashMap::into_values) {
-                let reason = String::from("left out of the answer");
-                self.handled.failed.push((asked.info, reason));
+    /// After an answer, which says what it means that it lacks a partition; `None` when it broke off.
+    pub(crate) fn finish(mut self, absence: Option<Absence>) -> Handled {
+        let absent = std::mem::take(&mut self.asked);
+        for asked in absent.into_values().flat_map(HashMap::into_values) {
+            match absence {
+                Some(Absence::Failed) => {
+                    self.context.metadata.request_refresh();
+                    let reason = String::from("left out of the answer");
+                    self.handled.failed.push((asked.info, reason));
+                }
+                Some(Absence::NoNews) => {
+                    let high_watermark = asked.info.high_watermark();
+                    Self::nothing_came(&asked, high_watermark);
+                }
+                Some(Absence::Untold) | None => {}
             }
         }
         self.handled
@@ -189,8 +198,7 @@ impl<'a> FetchAnswers<'a> {
     fn fetched(&mut self, asked: Asked, header: PartitionHeader, mut set: Vec<u8>) {
         let high_watermark = header.high_watermark;
         let outline = Outline::of(&set);
-        // An empty set before the end says no more than that others had used the answer up.
-        if !set.is_empty() || high_watermark.is_none_or(|end| end <= asked.offset) {
+        if !set.is_empty() {
             asked.info.note_answer(set.len());
         }
         // What follows the whole entries is met again by the next fetch, at its start.
@@ -199,15 +207,21 @@ impl<'a> FetchAnswers<'a> {
         match (outline.last_offset, outline.end) {
             (Some(last), _) if last < asked.offset => self.behind(asked, last),
             (Some(last), _) => self.deliver(asked, header, set, last),
-            (None, SetEnd::Whole | SetEnd::Filler) => {
-                asked.info.note_high_watermark(high_watermark);
-            }
+            (None, SetEnd::Whole | SetEnd::Filler) => Self::nothing_came(&asked, high_watermark),
             (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
                 self.stop(&asked, offset, BadEntry::TooLarge { needed });
             }
             (None, SetEnd::TooShort { size, least, .. }) => self.corrupt(asked, size, least),
         }
+    }
+
+    /// An answer without messages. Before the end it says no more than that others had used the answer up.
+    fn nothing_came(asked: &Asked, high_watermark: Option<i64>) {
+        if high_watermark.is_none_or(|end| end <= asked.offset) {
+            asked.info.note_answer(0);
+        }
+        asked.info.note_high_watermark(high_watermark);
     }
 
     fn deliver(&mut self, asked: Asked, header: PartitionHeader, set: PooledBuffer, last: i64) {

@@ -223,7 +223,7 @@ impl Fetcher {
             .shared
             .consumer
             .fetch_into(session, &mut wanted, &mut answers);
-        let handled = answers.finish(outcome.as_ref().is_ok_and(|outcome| outcome.is_whole));
+        let handled = answers.finish(outcome.as_ref().ok().map(|outcome| outcome.absence));
         self.take_turns(&asked_for, &handled.delivered);
         match outcome {
             Ok(_) => {

@@ -194,6 +194,11 @@ impl PartitionTopicInfo {
         true
     }
 
+    /// How far the log goes, by the last answer that said so.
+    pub(crate) fn high_watermark(&self) -> Option<i64> {
+        known(self.high_watermark.load(Ordering::Relaxed))
+    }
+
     /// Notes how far the log goes, from an answer without messages.
     pub(crate) fn note_high_watermark(&self, offset: Option<i64>) {
         if let Some(offset) = offset {
@@ -304,7 +309,7 @@ impl PartitionTopicInfo {
             topic_partition: self.topic_partition.clone(),
             fetched: fetching.fetched,
             consumed: self.consumed(),
-            high_watermark: known(self.high_watermark.load(Ordering::Relaxed)),
+            high_watermark: self.high_watermark(),
             stopped_at: fetching.stopped.map(|at| at.offset),
         }
     }

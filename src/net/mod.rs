@@ -5,17 +5,22 @@
 //!            |                      |                            |
 //!            v                      v                            v
 //!      SimpleConsumer <-------------+------> SyncProducer   ClusterMetadata ---> BrokerDirectory (ZooKeeper)
-//!            |                                    |              |
-//!            +----------------+-------------------+--------------+
-//!                             v
-//!                      RequestChannel      numbers requests, checks answers
-//!                             |
+//!       |    |                                    |              |
+//!       |    +----------------+-------------------+--------------+
+//!  FetchSession               v
+//!                      RequestChannel      numbers requests, checks answers, chooses versions
+//!                        |    |      |
+//!              BrokerVersion  |   NodeApiVersions
+//!              or probe       |
 //!                             v
 //!                      BlockingChannel <--- Canceller, from any thread
 //!                             |
 //!                             v
 //!                        the broker
 //! ```
+//!
+//! The version of a broker's registration decides what may be sent to it; one from 0.10.0 on is asked what it serves,
+//! on each connection. Nothing is found out by trying.
 //!
 //! Every call has a deadline for the whole answer and can be ended from another thread.
 //! Knows nothing of queues, streams, groups or ZooKeeper, starts no thread that outlives a call
@@ -50,6 +55,7 @@ pub use cluster_view::ClusterView;
 pub use cluster_view::PartitionView;
 pub use cluster_view::TopicView;
 pub(crate) use fetch_session::FetchSession;
+pub(crate) use simple_consumer::Absence;
 pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;
 pub use sync_producer::SyncProducer;

@@ -89,10 +89,19 @@ pub(crate) struct FetchOutcome {
     pub(crate) throttle_time: Option<Duration>,
     /// Size of the answer, without size prefix and correlation id.
     pub(crate) response_bytes: usize,
-    /// Whether the answer holds every partition that was asked for, or else something is wrong with those it lacks.
-    ///
-    /// `false` within a fetch session, and where a quota emptied the answer.
-    pub(crate) is_whole: bool,
+    /// What it means that the answer lacks a partition that was asked for.
+    pub(crate) absence: Absence,
+}
+
+/// What it means that an answer lacks a partition that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// Something is wrong with it: an answer to a request of its own names every partition.
+    Failed,
+    /// Within a fetch session: there are no messages for it, and its high watermark is still the same.
+    NoNews,
+    /// Nothing: a quota emptied the answer.
+    Untold,
 }
 
 impl SimpleConsumer {
@@ -356,7 +365,11 @@ fn fetch_once(
     Ok(FetchOutcome {
         throttle_time: header.throttle_time,
         response_bytes,
-        is_whole: !is_incremental && !is_emptied_by_quota(&header, sink),
+        absence: match is_incremental {
+            _ if is_emptied_by_quota(&header, sink) => Absence::Untold,
+            true => Absence::NoNews,
+            false => Absence::Failed,
+        },
     })
 }
 

@@ -26,6 +26,16 @@ fn start(
     scripts: impl IntoIterator<Item = (i32, Script)>,
     later: &Arc<Later>,
 ) -> Bench {
+    start_with(most, starts, scripts, later, &[])
+}
+
+fn start_with(
+    most: i16,
+    starts: &[Option<i64>],
+    scripts: impl IntoIterator<Item = (i32, Script)>,
+    later: &Arc<Later>,
+    properties: &[(&str, &str)],
+) -> Bench {
     let cluster = Arc::new(Cluster::default());
     cluster.scripts.lock().extend(scripts);
     *cluster.registration.lock() = Some(4);
@@ -35,7 +45,8 @@ fn start(
         .answer(move |request: FetchRequest| later.fetch(&of_fetch, request))
         .start();
     cluster.brokers.lock().push(broker.as_broker(0));
-    let properties = [("fetch.max.bytes", "5000"), ("fetch.wait.max.ms", "5")];
+    let limits = [("fetch.max.bytes", "5000"), ("fetch.wait.max.ms", "5")];
+    let properties = [&limits[..], properties].concat();
     Bench::start_on(cluster, vec![broker], starts, &properties)
 }
 
@@ -135,6 +146,31 @@ fn within_a_session_a_partition_without_news_has_not_failed() {
     assert_eq!(bench.context.stats.snapshot().partition_errors, 0);
     bench.cluster.silent.lock().clear();
     assert_eq!(bench.next_chunk(1), 0);
+}
+
+#[test]
+fn a_quiet_partition_of_a_session_keeps_no_room_from_the_others() {
+    // Within a session it is not answered at all, and so would have gone on reserving room for a whole fetch.
+    let script = vec![Ok(messages(998..1000))];
+    let properties = [("fetch.message.max.bytes", "100000")];
+    let bench = start_with(
+        11,
+        &[Some(0), Some(998)],
+        [(1, script)],
+        &Arc::default(),
+        &properties,
+    );
+    bench.cluster.silent.lock().push(1);
+    let quiet = &bench.infos[1];
+    assert_eq!(quiet.expected_bytes(100_000), 100_000);
+    assert_eq!(bench.next_chunk(1), 998);
+    quiet.note_answer(40_000);
+    let mut offset = 0;
+    while quiet.expected_bytes(100_000) > 10_000 {
+        assert!(offset < 1000, "nothing was noted of 500 answers");
+        assert_eq!(bench.next_chunk(0), offset);
+        offset += 2;
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::error::Error;
+use crate::net::Absence;
 use crate::net::BrokerVersion;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
@@ -33,6 +34,9 @@ struct Bench {
     asked: Arc<Mutex<Vec<FetchRequest>>>,
     answers: Arc<Mutex<Vec<FetchResponse>>>,
 }
+
+/// Session, positions, and partitions to forget.
+type Asked = (FetchMetadata, Vec<(i32, i64)>, Vec<i32>);
 
 /// Wants the answers to be there, whatever they are.
 struct Sink;
@@ -88,8 +92,12 @@ impl Bench {
             .fetch_into(&mut self.session, &mut request, &mut Sink)
     }
 
-    /// What the broker was asked since the last call: session, positions, and partitions to forget.
-    fn take_asked(&self) -> Vec<(FetchMetadata, Vec<(i32, i64)>, Vec<i32>)> {
+    fn absence(&mut self, wanted: &[(i32, i64)]) -> Absence {
+        self.fetch(wanted).unwrap().absence
+    }
+
+    /// What the broker was asked since the last call.
+    fn take_asked(&self) -> Vec<Asked> {
         let asked = std::mem::take(&mut *self.asked.lock()).into_iter();
         let asked = asked.map(|request| {
             let positions = request.partitions.iter();
@@ -149,12 +157,12 @@ fn incremental(epoch: i32) -> FetchMetadata {
 #[test]
 fn once_the_broker_remembers_only_what_changed_is_sent() {
     let mut bench = Bench::new(11);
-    assert!(bench.fetch(&[(0, 10), (1, 20)]).unwrap().is_whole);
+    assert_eq!(bench.absence(&[(0, 10), (1, 20)]), Absence::Failed);
     assert_eq!(
         bench.take_asked(),
         [(full(), vec![(0, 10), (1, 20)], vec![])]
     );
-    assert!(!bench.fetch(&[(0, 15), (1, 20)]).unwrap().is_whole);
+    assert_eq!(bench.absence(&[(0, 15), (1, 20)]), Absence::NoNews);
     bench.fetch(&[(0, 15), (1, 20)]).unwrap();
     // The stream of partition 1 has no room for a while.
     bench.fetch(&[(0, 15)]).unwrap();
@@ -209,8 +217,8 @@ fn a_session_that_the_broker_dropped_is_replaced_at_once() {
         bench.fetch(&[(0, 10), (1, 20)]).unwrap();
         bench.take_asked();
         bench.will_answer([refusal(code)]);
-        let outcome = bench.fetch(&[(0, 11), (1, 20)]).unwrap();
-        assert!(outcome.is_whole, "the answer to the second request counts");
+        let absence = bench.absence(&[(0, 11), (1, 20)]);
+        assert_eq!(absence, Absence::Failed, "the second answer counts");
         bench.fetch(&[(0, 12), (1, 20)]).unwrap();
         assert_eq!(
             bench.take_asked(),
@@ -248,8 +256,7 @@ fn a_lost_connection_ends_the_session() {
     bench.fetch(&[(0, 11), (1, 20)]).unwrap();
     bench.take_asked();
     bench.broker.hang_up();
-    let outcome = bench.fetch(&[(0, 12), (1, 20)]).unwrap();
-    assert!(outcome.is_whole);
+    assert_eq!(bench.absence(&[(0, 12), (1, 20)]), Absence::Failed);
     assert_eq!(
         bench.take_asked(),
         [(full(), vec![(0, 12), (1, 20)], vec![])]
@@ -266,7 +273,7 @@ fn without_a_session_every_request_names_everything() {
     let mut bench = Bench::new(11);
     bench.will_answer([of_session(None), of_session(None)]);
     for offset in 10..12 {
-        assert!(bench.fetch(&[(0, offset), (1, 20)]).unwrap().is_whole);
+        assert_eq!(bench.absence(&[(0, offset), (1, 20)]), Absence::Failed);
         assert_eq!(
             bench.take_asked(),
             [(full(), vec![(0, offset), (1, 20)], vec![])]
@@ -297,7 +304,7 @@ fn a_session_that_ends_with_an_answer_begins_anew() {
 fn a_broker_that_knows_no_sessions_is_never_told_of_one() {
     let mut bench = Bench::new(6);
     for _ in 0..2 {
-        assert!(bench.fetch(&[(0, 10)]).unwrap().is_whole);
+        assert_eq!(bench.absence(&[(0, 10)]), Absence::Failed);
         let none = FetchMetadata::Sessionless { closing: None };
         assert_eq!(bench.take_asked(), [(none, vec![(0, 10)], vec![])]);
     }
@@ -321,8 +328,8 @@ fn an_answer_that_a_quota_emptied_says_nothing_of_the_partitions_it_lacks() {
         ..throttled.clone()
     };
     bench.will_answer([throttled, late]);
-    assert!(!bench.fetch(&[(0, 10)]).unwrap().is_whole);
-    assert!(bench.fetch(&[(0, 10)]).unwrap().is_whole);
+    assert_eq!(bench.absence(&[(0, 10)]), Absence::Untold);
+    assert_eq!(bench.absence(&[(0, 10)]), Absence::Failed);
 }
 
 #[test]
