@@ -3,6 +3,7 @@
 mod error_code;
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::cluster::BrokerAddress;
@@ -94,6 +95,30 @@ pub enum Error {
         api: &'static str,
         /// The field and the trouble with it.
         source: Source,
+    },
+
+    /// A broker serves no version of a request whose layout is known here, or not the request at all.
+    #[error("broker {address} {}, known here are {} to {}", served(api, theirs.as_ref()), ours.start(), ours.end())]
+    UnsupportedVersion {
+        /// The broker.
+        address: BrokerAddress,
+        /// The request.
+        api: &'static str,
+        /// The versions known here.
+        ours: RangeInclusive<i16>,
+        /// The versions that the broker serves; `None` when it does not list the request.
+        theirs: Option<RangeInclusive<i16>>,
+    },
+
+    /// A broker answered a whole request with an error code.
+    #[error("broker {address} refused {api}: {code}")]
+    Refused {
+        /// The broker.
+        address: BrokerAddress,
+        /// The request.
+        api: &'static str,
+        /// The broker's code.
+        code: ErrorCode,
     },
 
     /// A broker answered with an error code for one partition.
@@ -216,8 +241,9 @@ impl Error {
             | Self::Closed
             | Self::MissingChroot { .. }
             | Self::MemberIdTaken { .. }
-            | Self::Request { .. } => false,
-            Self::Partition { code, .. } => code.is_retriable(),
+            | Self::Request { .. }
+            | Self::UnsupportedVersion { .. } => false,
+            Self::Partition { code, .. } | Self::Refused { code, .. } => code.is_retriable(),
             Self::CommitFailed { failed, .. } => {
                 failed.iter().any(|(_, error)| error.is_retriable())
             }
@@ -245,6 +271,18 @@ impl Error {
             source = error.source();
         }
         text
+    }
+}
+
+/// What a broker does with a request, as far as it says.
+fn served(api: &str, versions: Option<&RangeInclusive<i16>>) -> String {
+    match versions {
+        Some(versions) => format!(
+            "serves {api} in versions {} to {}",
+            versions.start(),
+            versions.end()
+        ),
+        None => format!("does not serve {api}"),
     }
 }
 

@@ -6,7 +6,8 @@
 //! [`ConsumerConnector::stats`]. [`ConsumerConfigBuilder`] is the table of all configuration keys.
 //!
 //! What happens is also written to the `log` crate. The feature `cli` builds the tool `kzc`, the feature `embedded`
-//! a cluster within the process; both are on by default, and the library needs neither.
+//! a cluster within the process; both are on by default, and the library needs neither. The feature `zstd`, on by
+//! default too, is for messages in that compression.
 //!
 //! Beside it stand clients of single brokers, without group: [`SimpleConsumer`] and [`SyncProducer`], with the
 //! requests and message sets of [`protocol`].
@@ -41,6 +42,7 @@ pub use config::AutoOffsetReset;
 pub use config::ConsumedOn;
 pub use config::ConsumerConfig;
 pub use config::ConsumerConfigBuilder;
+pub use config::IsolationLevel;
 pub use config::OnBadMessage;
 pub use consumer::ConnectorState;
 pub use consumer::ConsumerConnector;
@@ -54,9 +56,14 @@ pub use error::Error;
 pub use error::ErrorCode;
 pub use events::Event;
 pub use events::Events;
+pub use net::BrokerVersion;
 pub use net::SimpleConsumer;
 pub use net::SimpleConsumerOptions;
 pub use net::SyncProducer;
 pub use net::SyncProducerOptions;
+pub use protocol::Header;
+pub use protocol::Headers;
+pub use protocol::Timestamp;
+pub use protocol::TimestampType;
 pub use stats::PartitionStats;
 pub use stats::StatsSnapshot;

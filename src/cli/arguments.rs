@@ -121,7 +121,7 @@ pub(crate) struct ConsumeArguments {
     #[arg(long, conflicts_with = "print")]
     pub(crate) json: bool,
 
-    /// Print these fields, separated by tabs: topic, partition, offset, key, value
+    /// Print these fields, separated by tabs: topic, partition, offset, timestamp, headers, key, value
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',', value_enum)]
     pub(crate) print: Vec<Field>,
 

@@ -5,7 +5,10 @@ use std::io;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::ValueEnum;
+use kafka_zk_consumer::Headers;
 use kafka_zk_consumer::Message;
+use kafka_zk_consumer::Timestamp;
+use kafka_zk_consumer::TimestampType;
 
 /// A part of a message that can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,6 +16,8 @@ pub(crate) enum Field {
     Topic,
     Partition,
     Offset,
+    Timestamp,
+    Headers,
     Key,
     Value,
 }
@@ -27,11 +32,13 @@ pub(crate) enum MessageFormat {
 }
 
 /// What there is to print of a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) topic: &'a str,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
+    pub(crate) timestamp: Option<Timestamp>,
+    pub(crate) headers: Headers<'a>,
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) value: Option<&'a [u8]>,
 }
@@ -42,6 +49,8 @@ impl<'a> From<&'a Message> for Record<'a> {
             topic: message.topic(),
             partition: message.partition(),
             offset: message.offset(),
+            timestamp: message.timestamp(),
+            headers: message.headers(),
             key: message.key(),
             value: message.value(),
         }
@@ -52,15 +61,15 @@ impl MessageFormat {
     /// Appends the line of one message.
     pub(crate) fn append(&self, record: Record<'_>, line: &mut Vec<u8>) -> io::Result<()> {
         match self {
-            Self::Fields(fields) => append_fields(fields, record, line),
-            Self::Json => append_json(record, line)?,
+            Self::Fields(fields) => append_fields(fields, &record, line),
+            Self::Json => append_json(&record, line)?,
         }
         line.push(b'\n');
         Ok(())
     }
 }
 
-fn append_fields(fields: &[Field], record: Record<'_>, line: &mut Vec<u8>) {
+fn append_fields(fields: &[Field], record: &Record<'_>, line: &mut Vec<u8>) {
     for (index, field) in fields.iter().enumerate() {
         if index > 0 {
             line.push(b'\t');
@@ -69,6 +78,8 @@ fn append_fields(fields: &[Field], record: Record<'_>, line: &mut Vec<u8>) {
             Field::Topic => line.extend_from_slice(record.topic.as_bytes()),
             Field::Partition => line.extend_from_slice(record.partition.to_string().as_bytes()),
             Field::Offset => line.extend_from_slice(record.offset.to_string().as_bytes()),
+            Field::Timestamp => append_timestamp(record.timestamp, line),
+            Field::Headers => append_headers(record.headers.clone(), line),
             // As in Kafka: null has a name.
             Field::Key => line.extend_from_slice(record.key.unwrap_or(b"null")),
             Field::Value => line.extend_from_slice(record.value.unwrap_or(b"null")),
@@ -76,7 +87,38 @@ fn append_fields(fields: &[Field], record: Record<'_>, line: &mut Vec<u8>) {
     }
 }
 
-fn append_json(record: Record<'_>, line: &mut Vec<u8>) -> io::Result<()> {
+/// As Kafka's tool with `print.timestamp=true`.
+fn append_timestamp(timestamp: Option<Timestamp>, line: &mut Vec<u8>) {
+    let text = match timestamp {
+        None => String::from("NO_TIMESTAMP"),
+        Some(timestamp) => format!("{}:{}", type_name(timestamp), timestamp.millis),
+    };
+    line.extend_from_slice(text.as_bytes());
+}
+
+/// As Kafka's tool with `print.headers=true`.
+fn append_headers(headers: Headers<'_>, line: &mut Vec<u8>) {
+    if headers.len() == 0 {
+        line.extend_from_slice(b"NO_HEADERS");
+    }
+    for (index, header) in headers.enumerate() {
+        if index > 0 {
+            line.push(b',');
+        }
+        line.extend_from_slice(header.name.as_bytes());
+        line.push(b':');
+        line.extend_from_slice(header.value.unwrap_or(b"null"));
+    }
+}
+
+fn type_name(timestamp: Timestamp) -> &'static str {
+    match timestamp.timestamp_type {
+        TimestampType::CreateTime => "CreateTime",
+        TimestampType::LogAppendTime => "LogAppendTime",
+    }
+}
+
+fn append_json(record: &Record<'_>, line: &mut Vec<u8>) -> io::Result<()> {
     line.extend_from_slice(b"{\"topic\":");
     serde_json::to_writer(&mut *line, record.topic)?;
     let place = format!(
@@ -84,9 +126,39 @@ fn append_json(record: Record<'_>, line: &mut Vec<u8>) -> io::Result<()> {
         record.partition, record.offset
     );
     line.extend_from_slice(place.as_bytes());
+    if let Some(timestamp) = record.timestamp {
+        let kind = type_name(timestamp);
+        let time = format!(
+            ",\"timestamp\":{},\"timestamp_type\":\"{kind}\"",
+            timestamp.millis
+        );
+        line.extend_from_slice(time.as_bytes());
+    }
+    append_json_headers(record.headers.clone(), line)?;
     append_bytes("key", record.key, line)?;
     append_bytes("value", record.value, line)?;
     line.push(b'}');
+    Ok(())
+}
+
+/// Nothing without headers, so that lines of messages that cannot have any stay short.
+fn append_json_headers(headers: Headers<'_>, line: &mut Vec<u8>) -> io::Result<()> {
+    if headers.len() == 0 {
+        return Ok(());
+    }
+    line.extend_from_slice(b",\"headers\":[");
+    for (index, header) in headers.enumerate() {
+        let begin: &[u8] = if index > 0 {
+            b",{\"name\":"
+        } else {
+            b"{\"name\":"
+        };
+        line.extend_from_slice(begin);
+        serde_json::to_writer(&mut *line, &header.name)?;
+        append_bytes("value", header.value, line)?;
+        line.push(b'}');
+    }
+    line.push(b']');
     Ok(())
 }
 
@@ -111,6 +183,10 @@ fn append_bytes(name: &str, bytes: Option<&[u8]>, line: &mut Vec<u8>) -> io::Res
 
 #[cfg(test)]
 mod tests {
+    use kafka_zk_consumer::protocol;
+    use kafka_zk_consumer::protocol::MessageSetBuilder;
+    use kafka_zk_consumer::protocol::NewMessage;
+
     use super::*;
 
     fn line(format: &MessageFormat, key: Option<&[u8]>, value: Option<&[u8]>) -> Vec<u8> {
@@ -118,6 +194,8 @@ mod tests {
             topic: "orders",
             partition: 3,
             offset: 42,
+            timestamp: None,
+            headers: Headers::default(),
             key,
             value,
         };
@@ -154,5 +232,56 @@ mod tests {
         assert_eq!(parsed["key_base64"], "//4=");
         assert_eq!(parsed.get("key"), None);
         assert!(parsed["value"].is_null());
+    }
+
+    /// Time and headers of a message, on one line.
+    fn with_headers(format: &MessageFormat, timestamp_type: TimestampType) -> String {
+        let headers: [(&str, Option<&[u8]>); 3] =
+            [("a", Some(b"1")), ("a", None), ("\"", Some(b"\xff"))];
+        let mut set = MessageSetBuilder::new().in_format(protocol::MessageFormat::V2);
+        let message = NewMessage {
+            timestamp: Some(7),
+            headers: &headers,
+            ..NewMessage::default()
+        };
+        let set = set.add(42, &message).unwrap().clone().build().unwrap();
+        let message = set.messages().next().unwrap().unwrap();
+        let record = Record {
+            topic: "orders",
+            partition: 3,
+            offset: 42,
+            timestamp: Some(Timestamp {
+                timestamp_type,
+                ..message.timestamp.unwrap()
+            }),
+            headers: message.headers(),
+            key: None,
+            value: None,
+        };
+        let mut line = Vec::new();
+        format.append(record, &mut line).unwrap();
+        String::from_utf8_lossy(&line).into_owned()
+    }
+
+    #[test]
+    fn time_and_headers_are_printed_as_by_kafka() {
+        let format = MessageFormat::Fields(vec![Field::Timestamp, Field::Headers]);
+        assert_eq!(line(&format, None, None), b"NO_TIMESTAMP\tNO_HEADERS\n");
+        assert_eq!(
+            with_headers(&format, TimestampType::CreateTime),
+            "CreateTime:7\ta:1,a:null,\":\u{fffd}\n"
+        );
+    }
+
+    #[test]
+    fn json_has_time_and_headers_where_the_message_has_them() {
+        let line = with_headers(&MessageFormat::Json, TimestampType::LogAppendTime);
+        assert_eq!(
+            line,
+            "{\"topic\":\"orders\",\"partition\":3,\"offset\":42,\"timestamp\":7,\
+             \"timestamp_type\":\"LogAppendTime\",\"headers\":[{\"name\":\"a\",\"value\":\"1\"},\
+             {\"name\":\"a\",\"value\":null},{\"name\":\"\\\"\",\"value_base64\":\"/w==\"}],\
+             \"key\":null,\"value\":null}\n"
+        );
     }
 }

@@ -92,6 +92,8 @@ impl<W: Write> Output<W> {
 
 #[cfg(test)]
 mod tests {
+    use kafka_zk_consumer::Headers;
+
     use super::*;
     use crate::cli::message_format::Field;
 
@@ -133,6 +135,8 @@ mod tests {
             topic: "orders",
             partition: 0,
             offset: 0,
+            timestamp: None,
+            headers: Headers::default(),
             key: None,
             value: Some(value),
         })

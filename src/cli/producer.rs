@@ -147,6 +147,7 @@ impl Producer {
             acks: self.acks,
             timeout: APPEND,
             partitions: sent,
+            ..ProduceRequest::default()
         };
         match self.connection(leader).and_then(|to| to.send(&request)) {
             Ok(answer) => {

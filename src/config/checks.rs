@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
+use crate::config::isolation_level::IsolationLevel;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::property_reader::PropertyReader;
 use crate::config::property_reader::invalid;
@@ -63,6 +64,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         queued_max_bytes: queued_max_bytes(&mut from, fetch_message_max_bytes)?,
         consumed_on: from.choice("consumed.on", ConsumedOn::Next)?,
         on_bad_message: from.choice("on.bad.message", OnBadMessage::Fail)?,
+        isolation_level: from.choice("isolation.level", IsolationLevel::ReadUncommitted)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
         client_id: client_id(&mut from, &group_id)?,
         group_id: group_name(group_id)?,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config_builder::ConsumerConfigBuilder;
+use crate::config::isolation_level::IsolationLevel;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::error::Error;
 
@@ -57,6 +58,7 @@ pub struct ConsumerConfig {
     pub(super) queued_max_bytes: i64,
     pub(super) consumed_on: ConsumedOn,
     pub(super) on_bad_message: OnBadMessage,
+    pub(super) isolation_level: IsolationLevel,
     pub(super) metadata_max_age: Duration,
     pub(super) unrecognised_keys: Vec<String>,
 }
@@ -232,6 +234,11 @@ impl ConsumerConfig {
     /// `on.bad.message`, see [the setter](ConsumerConfigBuilder::on_bad_message).
     pub fn on_bad_message(&self) -> OnBadMessage {
         self.on_bad_message
+    }
+
+    /// `isolation.level`, see [the setter](ConsumerConfigBuilder::isolation_level).
+    pub fn isolation_level(&self) -> IsolationLevel {
+        self.isolation_level
     }
 
     /// `metadata.max.age.ms`, see [the setter](ConsumerConfigBuilder::metadata_max_age).

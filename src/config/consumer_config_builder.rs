@@ -8,6 +8,7 @@ use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::checks;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
+use crate::config::isolation_level::IsolationLevel;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::property_file;
 use crate::config::property_reader::PropertyReader;
@@ -193,7 +194,9 @@ impl ConsumerConfigBuilder {
 
     /// `fetch.max.bytes`: bound on the whole answer to a fetch, over all of its partitions.
     ///
-    /// Default 52,428,800 bytes, at least 1. No effect yet in this version.
+    /// Default 52,428,800 bytes, at least 1. One message comes even if it is larger, so that nothing ever stands
+    /// still (KIP-74). Brokers before 0.10.1 know no such bound, and give up to `fetch.message.max.bytes` of each
+    /// partition.
     pub fn fetch_max_bytes(self, value: i32) -> Self {
         self.set("fetch.max.bytes", value.to_string())
     }
@@ -299,6 +302,15 @@ impl ConsumerConfigBuilder {
     /// Default `fail`. Not a key of Kafka's.
     pub fn on_bad_message(self, choice: OnBadMessage) -> Self {
         self.set("on.bad.message", choice.to_string())
+    }
+
+    /// `isolation.level`: which messages of transactions are delivered: `read_uncommitted` or `read_committed`, see
+    /// [`IsolationLevel`].
+    ///
+    /// Default `read_uncommitted`. No effect on brokers before 0.11, which have no transactions. Not a key of the
+    /// original consumer's; that of the Java consumer since 0.11 (KIP-98).
+    pub fn isolation_level(self, level: IsolationLevel) -> Self {
+        self.set("isolation.level", level.to_string())
     }
 
     /// `metadata.max.age.ms`: the oldest age of the cached view of the cluster before it is read

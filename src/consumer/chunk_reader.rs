@@ -28,7 +28,7 @@ pub(crate) struct ChunkReader {
     /// The next offset to deliver: a set may begin before what was asked for.
     position: i64,
     outer: Level,
-    /// Compressed messages that are open, the innermost last. Format 0 nests twice at the most.
+    /// Compressed messages that are open, the innermost last. They nest twice at the most.
     inner: Vec<Level>,
     /// Most bytes that a compressed message may unpack to.
     limit: usize,
@@ -71,7 +71,7 @@ impl ChunkReader {
             position,
             outer: Level {
                 buffer,
-                cursor: EntryCursor::outer(),
+                cursor: EntryCursor::without(chunk.aborted),
                 shared_offset: None,
             },
             inner: Vec::new(),
@@ -145,12 +145,14 @@ impl ChunkReader {
                 let corrupt = self.open(&wrapper).err()?;
                 Some(Rest::Corrupt(self.corrupt(&corrupt)))
             }
-            Some(Err(corrupt)) if corrupt.offset() >= self.position => {
+            Some(Err(corrupt)) if corrupt.concerns(self.position) => {
                 Some(Rest::Corrupt(self.corrupt(&corrupt)))
             }
             Some(_) => None,
             None => {
                 let Some(left) = self.inner.pop() else {
+                    // Behind markers, and behind records that are gone or belong to aborted transactions.
+                    self.position = self.position.max(self.outer.cursor.behind_batches());
                     return Some(Rest::End);
                 };
                 if let Some(offset) = left.shared_offset {

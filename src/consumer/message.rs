@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
 use crate::fetch::PooledBuffer;
+use crate::protocol::Headers;
 use crate::protocol::RawMessage;
+use crate::protocol::Timestamp;
+use crate::protocol::wide;
 
 /// The buffer that messages are slices of: a fetched message set, or the unpacked content of a compressed message.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Message {
     offset: i64,
     key: Option<Range<u32>>,
     value: Option<Range<u32>>,
+    timestamp: Option<Timestamp>,
+    headers: Range<u32>,
 }
 
 impl Message {
@@ -60,16 +65,23 @@ impl Message {
         self.slice(self.value.as_ref())
     }
 
+    /// When it was made or appended; `None` in message format 0, and where the producer gave no time.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        self.timestamp
+    }
+
+    /// Its headers in their order, read as the iteration goes; none below message format 2 (Kafka 0.11).
+    pub fn headers(&self) -> Headers<'_> {
+        Headers::new(self.slice(Some(&self.headers)).unwrap_or_default())
+    }
+
     /// End of the replicated log, known when the message was fetched: the next offset to be written then.
     pub fn high_watermark(&self) -> Option<i64> {
         self.buffer.high_watermark
     }
 
     fn slice(&self, range: Option<&Range<u32>>) -> Option<&[u8]> {
-        let range = range?;
-        let start = usize::try_from(range.start).ok()?;
-        let end = usize::try_from(range.end).ok()?;
-        self.buffer.bytes.get(start..end)
+        self.buffer.bytes.get(wide(range?))
     }
 }
 
@@ -103,13 +115,25 @@ impl<'a> MessageRef<'a> {
     /// The key; `None` where it is null.
     #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
-        self.buffer.bytes.get(self.raw.key.clone()?)
+        self.buffer.bytes.get(wide(self.raw.key.as_ref()?))
     }
 
     /// The value; `None` where it is null.
     #[inline]
     pub fn value(self) -> Option<&'a [u8]> {
-        self.buffer.bytes.get(self.raw.value.clone()?)
+        self.buffer.bytes.get(wide(self.raw.value.as_ref()?))
+    }
+
+    /// When it was made or appended; see [`Message::timestamp`].
+    #[inline]
+    pub fn timestamp(self) -> Option<Timestamp> {
+        self.raw.timestamp
+    }
+
+    /// Its headers; see [`Message::headers`].
+    pub fn headers(self) -> Headers<'a> {
+        let headers = self.buffer.bytes.get(wide(&self.raw.headers));
+        Headers::new(headers.unwrap_or_default())
     }
 
     /// End of the replicated log, known when the message was fetched.
@@ -123,17 +147,12 @@ impl<'a> MessageRef<'a> {
         Message {
             buffer: Arc::clone(self.buffer),
             offset: self.raw.offset,
-            key: self.raw.key.clone().map(narrow),
-            value: self.raw.value.clone().map(narrow),
+            key: self.raw.key.clone(),
+            value: self.raw.value.clone(),
+            timestamp: self.raw.timestamp,
+            headers: self.raw.headers.clone(),
         }
     }
-}
-
-/// Positions in a buffer: a message set has an i32 for its size, and what it unpacks to is bounded as well.
-#[inline]
-fn narrow(range: Range<usize>) -> Range<u32> {
-    let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
-    narrow(range.start)..narrow(range.end)
 }
 
 impl fmt::Debug for MessageRef<'_> {

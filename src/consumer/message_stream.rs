@@ -246,8 +246,10 @@ impl MessageStream {
         if self.deferred.is_some() {
             return 0;
         }
+        let before = reader.position();
         let (count, rest) = reader.visit(max, visit);
-        if count > 0 {
+        // The position also moves past what is never handed out, such as the markers of transactions.
+        if count > 0 || reader.position() > before {
             self.handed_out = Some(reader.position());
             self.uncounted = self.uncounted.saturating_add(count);
             if self.consumed_on == ConsumedOn::Return {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::cluster::Broker;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::TopicRegistry;
 use crate::error::Error;
 use crate::events::Event;
 use crate::events::EventSender;
 use crate::net::BrokerDirectory;
+use crate::net::RegisteredBrokers;
 use crate::stats::Stats;
 use crate::thread::StopSignal;
 use crate::zk::ZkClient;
@@ -37,7 +37,7 @@ impl ZooKeeperDirectory {
 }
 
 impl BrokerDirectory for ZooKeeperDirectory {
-    fn brokers(&self, stop: &StopSignal) -> Result<Vec<Broker>, Error> {
+    fn brokers(&self, stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
         let live = BrokerRegistry::new(self.zk.observing(stop)).brokers()?;
         let skipped: BTreeSet<(String, String)> = live.skipped.into_iter().collect();
         let before = std::mem::replace(&mut *self.told.lock(), skipped.clone());
@@ -47,7 +47,10 @@ impl BrokerDirectory for ZooKeeperDirectory {
             self.stats.unusable_znodes.increment();
             self.events.send(Event::UnusableZnode { path, reason });
         }
-        Ok(live.connectable)
+        Ok(RegisteredBrokers {
+            brokers: live.connectable,
+            versions: live.registration_versions,
+        })
     }
 
     fn existing_topics(&self, topics: &[String], stop: &StopSignal) -> Result<Vec<String>, Error> {

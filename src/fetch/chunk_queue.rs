@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::fetch::buffer_pool::PooledBuffer;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
+use crate::protocol::AbortedTransactions;
 
 /// One message set on its way from a fetcher to a stream.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Chunk {
     pub(crate) fetch_offset: i64,
     pub(crate) high_watermark: Option<i64>,
     pub(crate) message_set: PooledBuffer,
+    /// Transactions in the set that are not to be delivered.
+    pub(crate) aborted: AbortedTransactions,
     /// What the set takes of the queue's bytes, until the stream is through with it.
     pub(crate) charge: Charge,
 }
@@ -316,6 +319,7 @@ mod tests {
             fetch_offset: 0,
             high_watermark: None,
             message_set: PooledBuffer::new(vec![0; charge.bytes()], &BufferPool::new(0)),
+            aborted: AbortedTransactions::default(),
             charge,
         })
     }

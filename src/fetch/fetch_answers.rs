@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
+use crate::config::ConsumerConfig;
 use crate::error::ErrorCode;
 use crate::fetch::buffer_pool::PooledBuffer;
 use crate::fetch::chunk_queue::BadEntry;
@@ -16,10 +17,14 @@ use crate::fetch::chunk_queue::Full;
 use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::fetch::partition_topic_info::Verdict;
+use crate::net::Absence;
 use crate::net::means_stale;
+use crate::protocol::AbortedTransactions;
+use crate::protocol::CorruptReason;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchSink;
 use crate::protocol::Outline;
+use crate::protocol::PartitionHeader;
 use crate::protocol::SetEnd;
 
 /// Least wait of one of several requests that share `fetch.wait.max.ms`: less is none at all on the wire.
@@ -68,8 +73,7 @@ impl FetchPlan {
         epoch: u64,
         wake: &Sender<()>,
     ) {
-        let fetch_size = usize::try_from(self.fetch_size).unwrap_or(0);
-        let bytes = info.expected_bytes().min(fetch_size);
+        let bytes = info.expected_bytes(usize::try_from(self.fetch_size).unwrap_or(0));
         match info.queue().reserve(bytes, wake) {
             Ok(charge) => self.asked.push(Asked {
                 info: Arc::clone(info),
@@ -104,10 +108,13 @@ impl FetchPlan {
         share.max(SHORTEST_SHARE.min(self.max_wait))
     }
 
-    pub(crate) fn into_request(self, min_bytes: i32) -> (FetchRequest, Vec<Asked>) {
+    /// `config` gives `fetch.min.bytes`, `fetch.max.bytes` and `isolation.level`.
+    pub(crate) fn into_request(self, config: &ConsumerConfig) -> (FetchRequest, Vec<Asked>) {
         let request = FetchRequest {
             max_wait: self.wait(),
-            min_bytes,
+            min_bytes: config.fetch_min_bytes(),
+            max_bytes: config.fetch_max_bytes(),
+            isolation: config.isolation_level(),
             ..FetchRequest::default()
         };
         let request = self.asked.iter().fold(request, |request, asked| {
@@ -153,13 +160,21 @@ impl<'a> FetchAnswers<'a> {
         }
     }
 
-    /// After a whole answer: partitions that it lacks have failed.
-    pub(crate) fn finish(mut self, answered: bool) -> Handled {
-        if answered && self.asked.values().any(|partitions| !partitions.is_empty()) {
-            self.context.metadata.request_refresh();
-            for asked in self.asked.into_values().flat_map(HashMap::into_values) {
-                let reason = String::from("left out of the answer");
-                self.handled.failed.push((asked.info, reason));
+    /// After an answer, which says what it means that it lacks a partition; `None` when it broke off.
+    pub(crate) fn finish(mut self, absence: Option<Absence>) -> Handled {
+        let absent = std::mem::take(&mut self.asked);
+        for asked in absent.into_values().flat_map(HashMap::into_values) {
+            match absence {
+                Some(Absence::Failed) => {
+                    self.context.metadata.request_refresh();
+                    let reason = String::from("left out of the answer");
+                    self.handled.failed.push((asked.info, reason));
+                }
+                Some(Absence::NoNews) => {
+                    let high_watermark = asked.info.high_watermark();
+                    Self::nothing_came(&asked, high_watermark);
+                }
+                Some(Absence::Untold) | None => {}
             }
         }
         self.handled
@@ -176,31 +191,40 @@ impl<'a> FetchAnswers<'a> {
             if means_stale(code) {
                 self.context.metadata.request_refresh();
             }
-            self.handled.failed.push((asked.info, code.to_string()));
+            self.handled.failed.push((asked.info, reason(code)));
         }
     }
 
-    fn fetched(&mut self, asked: Asked, high_watermark: Option<i64>, mut set: Vec<u8>) {
+    fn fetched(&mut self, asked: Asked, header: PartitionHeader, mut set: Vec<u8>) {
+        let high_watermark = header.high_watermark;
         let outline = Outline::of(&set);
-        asked.info.note_answer(set.len());
+        if !set.is_empty() {
+            asked.info.note_answer(set.len());
+        }
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
         match (outline.last_offset, outline.end) {
             (Some(last), _) if last < asked.offset => self.behind(asked, last),
-            (Some(last), _) => self.deliver(asked, high_watermark, set, last),
-            (None, SetEnd::Whole | SetEnd::Filler) => {
-                asked.info.note_high_watermark(high_watermark);
-            }
+            (Some(last), _) => self.deliver(asked, header, set, last),
+            (None, SetEnd::Whole | SetEnd::Filler) => Self::nothing_came(&asked, high_watermark),
             (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
                 self.stop(&asked, offset, BadEntry::TooLarge { needed });
             }
-            (None, SetEnd::TooShort { size, .. }) => self.corrupt(asked, size),
+            (None, SetEnd::TooShort { size, least, .. }) => self.corrupt(asked, size, least),
         }
     }
 
-    fn deliver(&mut self, asked: Asked, high_watermark: Option<i64>, set: PooledBuffer, last: i64) {
+    /// An answer without messages. Before the end it says no more than that others had used the answer up.
+    fn nothing_came(asked: &Asked, high_watermark: Option<i64>) {
+        if high_watermark.is_none_or(|end| end <= asked.offset) {
+            asked.info.note_answer(0);
+        }
+        asked.info.note_high_watermark(high_watermark);
+    }
+
+    fn deliver(&mut self, asked: Asked, header: PartitionHeader, set: PooledBuffer, last: i64) {
         let bytes = set.len();
         let mut charge = asked.charge;
         if !charge.settle(bytes) {
@@ -212,8 +236,10 @@ impl<'a> FetchAnswers<'a> {
             info: Arc::clone(&info),
             epoch: asked.epoch,
             fetch_offset: asked.offset,
-            high_watermark,
+            high_watermark: header.high_watermark,
             message_set: set,
+            // Only where `isolation.level` is read_committed does the broker name any.
+            aborted: AbortedTransactions::new(header.aborted_transactions.unwrap_or_default()),
             charge,
         };
         if info.enqueue(chunk, last.saturating_add(1)) {
@@ -234,8 +260,8 @@ impl<'a> FetchAnswers<'a> {
 
     /// Damaged framing at the position itself: fetched again after a back-off, and told when it is still
     /// there (D49).
-    fn corrupt(&mut self, asked: Asked, size: i32) {
-        let reason = format!("it claims a size of {size}, the least is 14");
+    fn corrupt(&mut self, asked: Asked, size: i32, least: i32) {
+        let reason = CorruptReason::EntrySize { size, least }.to_string();
         match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
             Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),
             Verdict::Confirmed => self.stop(&asked, None, BadEntry::Corrupt { reason }),
@@ -263,17 +289,31 @@ impl FetchSink for FetchAnswers<'_> {
         &mut self,
         topic: &str,
         partition: i32,
-        error: Option<ErrorCode>,
-        high_watermark: Option<i64>,
+        header: PartitionHeader,
         message_set: Vec<u8>,
     ) {
         let Some(asked) = self.take(topic, partition) else {
             log::debug!("answer for {topic}/{partition}, which was not asked for");
             return;
         };
-        match error {
+        match header.error {
             Some(code) => self.refused(asked, code),
-            None => self.fetched(asked, high_watermark, message_set),
+            None => self.fetched(asked, header, message_set),
         }
     }
+}
+
+/// Why a broker gives nothing of a partition; with what can be done about it, where repeating does not help.
+fn reason(code: ErrorCode) -> String {
+    let remedy = match code {
+        ErrorCode::UnsupportedVersion => {
+            "its messages would have to be converted for this version of Fetch, and \
+             message.downconversion.enable is false"
+        }
+        ErrorCode::UnsupportedCompressionType => {
+            "its messages are compressed with zstd, which only Fetch 10 and later carry"
+        }
+        code => return code.to_string(),
+    };
+    format!("{code}: {remedy}")
 }

@@ -13,6 +13,7 @@ use crate::fetch::fetcher_thread::FetchContext;
 use crate::fetch::fetcher_thread::FetcherThread;
 use crate::fetch::leader_finder::LeaderFinder;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
+use crate::net::BrokerVersion;
 use crate::thread::ShutdownableThread;
 
 /// Which fetcher a partition belongs to: broker id, and number among the broker's fetchers.
@@ -74,11 +75,12 @@ impl FetcherManager {
         self.fetchers.lock().threads.len()
     }
 
-    /// Fetches `info` from `broker` from now on. Called by the leader finder.
+    /// Fetches `info` from `broker`, which is of `version`, from now on. Called by the leader finder.
     pub(super) fn place(
         &self,
         info: &Arc<PartitionTopicInfo>,
         broker: &Broker,
+        version: BrokerVersion,
     ) -> Result<(), Error> {
         let topic_partition = info.topic_partition();
         let number = fetcher_number(topic_partition, self.context.config.num_consumer_fetchers());
@@ -93,10 +95,10 @@ impl FetcherManager {
         let usable = fetchers
             .threads
             .get(&key)
-            .is_some_and(|thread| thread.broker().address == broker.address && !thread.is_dead());
+            .is_some_and(|thread| thread.is_for(broker, version) && !thread.is_dead());
         if !usable {
             let name = format!("fetcher-{}-{number}", broker.id);
-            let thread = FetcherThread::start(name, broker.clone(), self.context.clone())?;
+            let thread = FetcherThread::start(name, broker.clone(), version, self.context.clone())?;
             // Only now: were there no new thread, the old one's partitions would be nobody's.
             outdated = fetchers.threads.insert(key, thread);
         }

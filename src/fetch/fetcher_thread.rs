@@ -27,7 +27,9 @@ use crate::fetch::fetch_answers::FetchPlan;
 use crate::fetch::leaderless_partitions::LeaderlessPartitions;
 use crate::fetch::partition_topic_info::FetchPosition;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
+use crate::net::BrokerVersion;
 use crate::net::ClusterMetadata;
+use crate::net::FetchSession;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
 use crate::net::means_stale;
@@ -52,6 +54,7 @@ pub(crate) struct FetchContext {
 /// A thread that fetches its partitions from one broker until it is stopped.
 pub(crate) struct FetcherThread {
     broker: Broker,
+    version: BrokerVersion,
     shared: Arc<Shared>,
     thread: ShutdownableThread,
 }
@@ -75,12 +78,14 @@ impl FetcherThread {
     pub(crate) fn start(
         name: String,
         broker: Broker,
+        version: BrokerVersion,
         context: FetchContext,
     ) -> Result<Self, Error> {
         let options = SimpleConsumerOptions {
             socket_timeout: context.config.socket_timeout(),
             receive_buffer_bytes: context.config.socket_receive_buffer_bytes().unwrap_or(0),
             client_id: context.config.client_id().to_owned(),
+            broker_version: version,
         };
         let (wake, woken) = bounded(1);
         let shared = Arc::new(Shared {
@@ -97,13 +102,15 @@ impl FetcherThread {
         let thread = ShutdownableThread::start(name, move |stop| fetcher.run(&stop))?;
         Ok(Self {
             broker,
+            version,
             shared,
             thread,
         })
     }
 
-    pub(crate) fn broker(&self) -> &Broker {
-        &self.broker
+    /// Whether it speaks to `broker` where and how that is to be spoken to now.
+    pub(crate) fn is_for(&self, broker: &Broker, version: BrokerVersion) -> bool {
+        self.broker == *broker && self.version == version
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -163,6 +170,7 @@ impl Fetcher {
     fn run(&self, stop: &StopSignal) {
         let _last_will = LastWill(self);
         log::debug!("fetching from broker {}", self.broker);
+        let mut session = FetchSession::new();
         while !stop.is_stopped() {
             let plan = self.plan();
             if !plan.unresolved.is_empty() {
@@ -170,7 +178,7 @@ impl Fetcher {
             } else if plan.is_empty() {
                 self.wait(stop);
             } else {
-                self.fetch(plan, stop);
+                self.fetch(&mut session, plan, stop);
             }
         }
     }
@@ -206,13 +214,16 @@ impl Fetcher {
         }
     }
 
-    fn fetch(&self, plan: FetchPlan, stop: &StopSignal) {
+    fn fetch(&self, session: &mut FetchSession, plan: FetchPlan, stop: &StopSignal) {
         self.context.stats.fetch_requests.increment();
         let asked_for = plan.asked();
-        let (request, asked) = plan.into_request(self.context.config.fetch_min_bytes());
+        let (mut wanted, asked) = plan.into_request(&self.context.config);
         let mut answers = FetchAnswers::new(asked, &self.context);
-        let outcome = self.shared.consumer.fetch_into(&request, &mut answers);
-        let handled = answers.finish(outcome.is_ok());
+        let outcome = self
+            .shared
+            .consumer
+            .fetch_into(session, &mut wanted, &mut answers);
+        let handled = answers.finish(outcome.as_ref().ok().map(|outcome| outcome.absence));
         self.take_turns(&asked_for, &handled.delivered);
         match outcome {
             Ok(_) => {
@@ -294,7 +305,10 @@ impl Fetcher {
             AutoOffsetReset::Smallest => OffsetTime::Earliest,
             AutoOffsetReset::Largest => OffsetTime::Latest,
         };
-        let request = ListOffsetsRequest::default();
+        let request = ListOffsetsRequest {
+            isolation: self.context.config.isolation_level(),
+            ..ListOffsetsRequest::default()
+        };
         let request = partitions.iter().fold(request, |request, (info, _)| {
             request.list(info.topic_partition().clone(), time)
         });
@@ -358,10 +372,10 @@ impl Fetcher {
 
 fn first_offset(answer: Option<PartitionOffsets>) -> Result<i64, String> {
     let answer = answer.ok_or_else(|| String::from("left out of the answer with offsets"))?;
-    match (answer.error, answer.offsets.first()) {
+    match (answer.error, answer.offset()) {
         (Some(code), _) => Err(format!("no offset: {code}")),
-        (None, Some(offset)) if *offset < 0 => Err(format!("no offset: {offset}")),
-        (None, Some(offset)) => Ok(*offset),
+        (None, Some(offset)) if offset < 0 => Err(format!("no offset: {offset}")),
+        (None, Some(offset)) => Ok(offset),
         (None, None) => Err(String::from("no offset in the answer with offsets")),
     }
 }

@@ -63,7 +63,10 @@ impl LeaderFinder {
             if !self.context.leaderless.remove(info) {
                 continue;
             }
-            match self.manager.place(info, broker) {
+            match self
+                .manager
+                .place(info, broker, view.broker_version(broker.id))
+            {
                 Ok(()) => placed
                     .entry(broker.clone())
                     .or_default()

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A fetcher asks only for partitions whose queue has room, and pushing never blocks; so a stream that is
-//! not read holds back its own partitions and nothing else.
+//! not read holds back its own partitions and nothing else. What of that goes over the wire is the affair of the
+//! fetcher's [`FetchSession`](crate::net::FetchSession).
 //! Lock order: fetchers, partitions of a fetcher, positions of a partition, queue. None is held during I/O.
 //! Knows nothing of ZooKeeper, groups or streams, and never looks into a message.
 

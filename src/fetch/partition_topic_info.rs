@@ -39,6 +39,9 @@ pub(crate) struct PartitionTopicInfo {
     expected_bytes: AtomicUsize,
 }
 
+/// There was no answer yet.
+const UNEXPECTED: usize = usize::MAX;
+
 /// Least room to reserve for an answer, also after one without messages.
 const LEAST_EXPECTED: usize = 4096;
 
@@ -104,7 +107,7 @@ impl PartitionTopicInfo {
             high_watermark: AtomicI64::new(UNKNOWN),
             epoch: AtomicU64::new(0),
             revoked: AtomicBool::new(false),
-            expected_bytes: AtomicUsize::new(usize::MAX),
+            expected_bytes: AtomicUsize::new(UNEXPECTED),
         })
     }
 
@@ -146,9 +149,13 @@ impl PartitionTopicInfo {
         }
     }
 
-    /// How much the next answer will bring, going by the last one. Without one, as much as can be.
-    pub(crate) fn expected_bytes(&self) -> usize {
-        self.expected_bytes.load(Ordering::Relaxed)
+    /// How much the next answer will bring, going by the last one: no more than `fetch_size`, unless that one
+    /// brought more, as one large message does from Fetch 3 on. Without one, as much as can be.
+    pub(crate) fn expected_bytes(&self, fetch_size: usize) -> usize {
+        match self.expected_bytes.load(Ordering::Relaxed) {
+            UNEXPECTED => fetch_size,
+            expected => expected.min(fetch_size.max(expected / 2)),
+        }
     }
 
     /// An answer brought so much; the next one may bring twice as much.
@@ -185,6 +192,11 @@ impl PartitionTopicInfo {
         self.queue.push(QueueEntry::Messages(chunk));
         fetching.fetched = Some(next);
         true
+    }
+
+    /// How far the log goes, by the last answer that said so.
+    pub(crate) fn high_watermark(&self) -> Option<i64> {
+        known(self.high_watermark.load(Ordering::Relaxed))
     }
 
     /// Notes how far the log goes, from an answer without messages.
@@ -297,7 +309,7 @@ impl PartitionTopicInfo {
             topic_partition: self.topic_partition.clone(),
             fetched: fetching.fetched,
             consumed: self.consumed(),
-            high_watermark: known(self.high_watermark.load(Ordering::Relaxed)),
+            high_watermark: self.high_watermark(),
             stopped_at: fetching.stopped.map(|at| at.offset),
         }
     }
@@ -314,6 +326,7 @@ mod tests {
     use crate::fetch::buffer_pool::BufferPool;
     use crate::fetch::buffer_pool::PooledBuffer;
     use crate::fetch::chunk_queue::Taken;
+    use crate::protocol::AbortedTransactions;
 
     use super::*;
 
@@ -330,8 +343,23 @@ mod tests {
             fetch_offset,
             high_watermark: Some(100),
             message_set: PooledBuffer::new(vec![1], &BufferPool::new(0)),
+            aborted: AbortedTransactions::default(),
             charge: info.queue.reserve(1, &waiter).unwrap(),
         }
+    }
+
+    #[test]
+    fn the_next_answer_is_expected_to_be_as_large_as_the_last_one_and_no_larger_than_the_fetch_size()
+     {
+        let info = info(Some(5));
+        assert_eq!(info.expected_bytes(1000), 1000, "nothing is known yet");
+        info.note_answer(10);
+        assert_eq!(info.expected_bytes(1_000_000), LEAST_EXPECTED);
+        info.note_answer(9000);
+        assert_eq!(info.expected_bytes(1_000_000), 18_000);
+        assert_eq!(info.expected_bytes(10_000), 10_000);
+        // One message larger than the fetch size: what was dropped for lack of room finds room for it next time.
+        assert_eq!(info.expected_bytes(1000), 9000);
     }
 
     #[test]

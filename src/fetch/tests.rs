@@ -30,6 +30,7 @@ use crate::fetch::Taken;
 use crate::net::BrokerDirectory;
 use crate::net::ClusterMetadata;
 use crate::net::ClusterMetadataOptions;
+use crate::net::RegisteredBrokers;
 use crate::net::fake_broker::FakeBroker;
 use crate::net::fake_broker::FakeBrokerBuilder;
 use crate::net::fake_broker::Received;
@@ -46,10 +47,13 @@ use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 use crate::protocol::OffsetTime;
 use crate::protocol::Outline;
+use crate::protocol::PartitionHeader;
 use crate::protocol::PartitionMetadata;
 use crate::protocol::PartitionOffsets;
 use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
+
+mod sessions;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const TOPIC: &str = "orders";
@@ -67,6 +71,8 @@ struct Cluster {
     brokers: Mutex<Vec<Broker>>,
     /// Offsets asked for, by partition.
     asked: Mutex<Vec<(i32, i64)>>,
+    /// Version of the brokers' registrations; 1 unless a test says otherwise.
+    registration: Mutex<Option<i32>>,
     /// What ListOffsets says of a partition, other than offset 500.
     refused_resets: Mutex<HashMap<i32, ErrorCode>>,
 }
@@ -74,8 +80,10 @@ struct Cluster {
 struct Directory(Arc<Cluster>);
 
 impl BrokerDirectory for Directory {
-    fn brokers(&self, _stop: &StopSignal) -> Result<Vec<Broker>, Error> {
-        Ok(self.0.brokers.lock().clone())
+    fn brokers(&self, _stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
+        let brokers = self.0.brokers.lock().clone();
+        let version = self.0.registration.lock().unwrap_or(1);
+        Ok(RegisteredBrokers::in_version(version, brokers))
     }
 
     fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {
@@ -259,8 +267,10 @@ impl Cluster {
             topics: vec![TopicMetadata {
                 error: None,
                 topic: TOPIC.to_owned(),
+                is_internal: false,
                 partitions: partitions.collect(),
             }],
+            ..MetadataResponse::default()
         }
     }
 
@@ -271,22 +281,25 @@ impl Cluster {
             let answer = self.next_answer(partition, asked.fetch_offset);
             FetchedPartition {
                 topic_partition: asked.topic_partition.clone(),
-                error: answer.as_ref().err().copied(),
-                high_watermark: answer.is_ok().then_some(1000),
+                header: PartitionHeader {
+                    error: answer.as_ref().err().copied(),
+                    high_watermark: answer.is_ok().then_some(1000),
+                    ..PartitionHeader::default()
+                },
                 message_set: answer.unwrap_or_default(),
             }
         });
         let partitions: Vec<_> = answers.collect();
         if partitions
             .iter()
-            .all(|it| it.message_set.is_empty() && it.error.is_none())
+            .all(|it| it.message_set.is_empty() && it.header.error.is_none())
         {
             // A long poll that found nothing.
             std::thread::sleep(request.max_wait);
         }
         FetchResponse {
-            throttle_time: None,
             partitions,
+            ..FetchResponse::default()
         }
     }
 
@@ -314,11 +327,13 @@ impl Cluster {
                 } else {
                     Vec::new()
                 },
+                timestamp: None,
                 error,
             }
         });
         ListOffsetsResponse {
             partitions: answers.collect(),
+            ..ListOffsetsResponse::default()
         }
     }
 }

@@ -80,6 +80,16 @@ impl BlockingChannel {
         }
     }
 
+    /// Another channel to the same broker, not connected yet. Only one of the two may be connected at a time, or the
+    /// canceller ends only the one that connected last.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.address.clone(), self.options, self.canceller.clone())
+    }
+
+    pub(crate) fn address(&self) -> &BrokerAddress {
+        &self.address
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.connection.is_some()
     }
@@ -142,9 +152,21 @@ impl BlockingChannel {
         expected: &Expected,
         decode: impl FnOnce(&mut ResponseBody<'_>) -> Result<T, DecodeError>,
     ) -> Result<T, Error> {
+        let ids = [expected.correlation_id];
+        self.receive_one_of(expected, &ids, |_, body| decode(body))
+    }
+
+    /// As [`receive`](Self::receive), where the answer to any of several requests may come first; `decode` is told
+    /// which one came.
+    pub(crate) fn receive_one_of<T>(
+        &mut self,
+        expected: &Expected,
+        correlation_ids: &[i32],
+        decode: impl FnOnce(i32, &mut ResponseBody<'_>) -> Result<T, DecodeError>,
+    ) -> Result<T, Error> {
         let connection = self.connection.as_mut().ok_or(Error::Closed)?;
         connection.get_mut().set_deadline(expected.deadline);
-        match read_frame(connection, expected, decode) {
+        match read_frame(connection, expected, correlation_ids, decode) {
             Ok((answer, left)) => {
                 if left {
                     self.disconnect();
@@ -206,18 +228,19 @@ impl From<DecodeError> for Failure {
 fn read_frame<T>(
     connection: &mut BufReader<DeadlineSocket>,
     expected: &Expected,
-    decode: impl FnOnce(&mut ResponseBody<'_>) -> Result<T, DecodeError>,
+    correlation_ids: &[i32],
+    decode: impl FnOnce(i32, &mut ResponseBody<'_>) -> Result<T, DecodeError>,
 ) -> Result<(T, bool), Failure> {
     let mut body = Reader::next_frame(connection, LEAST_FRAME, expected.max_response_bytes)?;
     let id = body.i32("correlation_id")?;
-    if id != expected.correlation_id {
+    if !correlation_ids.contains(&id) {
         let wrong = format!(
             "correlation id is {id}, expected {}",
             expected.correlation_id
         );
         return Err(Failure::Answer(wrong.into()));
     }
-    let answer = decode(&mut body)?;
+    let answer = decode(id, &mut body)?;
     let is_read = body.remaining() <= DRAIN && body.skip_rest().is_ok();
     Ok((answer, !is_read))
 }

@@ -9,11 +9,11 @@ use std::time::Instant;
 use crossbeam_channel::select;
 use parking_lot::Mutex;
 
-use crate::cluster::Broker;
 use crate::cluster::TopicPartition;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::broker_directory::BrokerDirectory;
+use crate::net::broker_directory::RegisteredBrokers;
 use crate::net::canceller::Canceller;
 use crate::net::cluster_view::ClusterView;
 use crate::net::metadata_round::MetadataRound;
@@ -256,26 +256,29 @@ impl ClusterMetadata {
     ) -> Result<Arc<ClusterView>, Error> {
         let is_deleting = self.directory.is_deleting(topics, stop)?;
         let existing = self.directory.existing_topics(topics, stop)?;
-        let (brokers, answer) = if existing.is_empty() {
-            (Vec::new(), MetadataResponse::default())
+        let (registered, answer) = if existing.is_empty() {
+            (RegisteredBrokers::default(), MetadataResponse::default())
         } else {
-            let brokers = self.directory.brokers(stop)?;
+            let mut registered = self.directory.brokers(stop)?;
             let question = match is_deleting {
                 true => Question::All(&existing),
                 false => Question::Named(&existing),
             };
-            let mut answer = self.ask_brokers(&brokers, question, &flight.canceller)?;
+            let mut answer = self.ask_brokers(&registered, question, &flight.canceller)?;
             if is_deleting {
                 let wanted: BTreeSet<&String> = existing.iter().collect();
                 answer.topics.retain(|topic| wanted.contains(&topic.topic));
             }
-            (brokers, answer)
+            if names_stranger(&answer, &registered) {
+                // It has registered since, and its registration tells how it may be spoken to.
+                registered = self.directory.brokers(stop)?;
+            }
+            (registered, answer)
         };
         let asked: BTreeSet<String> = topics.iter().cloned().collect();
-        let live = brokers.iter().map(|broker| broker.id).collect();
         let view = {
             let mut state = self.state.lock();
-            let view = Arc::new(state.view.updated(answer, &live, &asked));
+            let view = Arc::new(state.view.updated(answer, &registered, &asked));
             state.view = Arc::clone(&view);
             state.answered = asked;
             state.last_success = Some(Instant::now());
@@ -287,16 +290,23 @@ impl ClusterMetadata {
 
     fn ask_brokers(
         &self,
-        brokers: &[Broker],
+        registered: &RegisteredBrokers,
         question: Question<'_>,
         canceller: &Canceller,
     ) -> Result<MetadataResponse, Error> {
         let correlation_id = self.state.lock().correlation_id;
         let mut round = MetadataRound::new(&self.options, canceller, correlation_id);
-        let answer = round.run(brokers, question);
+        let answer = round.run(&registered.brokers, question);
         self.state.lock().correlation_id = round.correlation_id();
         answer
     }
+}
+
+/// Whether a leader of the answer was not registered when the registrations were read.
+fn names_stranger(answer: &MetadataResponse, registered: &RegisteredBrokers) -> bool {
+    let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    let mut leaders = partitions.filter_map(|partition| partition.leader);
+    leaders.any(|leader| !registered.versions.contains_key(&leader))
 }
 
 /// What to do next on the way to a new view.

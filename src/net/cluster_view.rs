@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use crate::cluster::Broker;
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
+use crate::net::broker_directory::RegisteredBrokers;
+use crate::net::broker_version::BrokerVersion;
 use crate::protocol::MetadataResponse;
 use crate::protocol::PartitionMetadata;
 use crate::protocol::TopicMetadata;
@@ -17,6 +19,8 @@ use crate::protocol::TopicMetadata;
 pub struct ClusterView {
     version: u64,
     brokers: BTreeMap<i32, Broker>,
+    /// Versions of the brokers' registrations in ZooKeeper.
+    registrations: BTreeMap<i32, i32>,
     topics: BTreeMap<String, TopicView>,
 }
 
@@ -68,6 +72,11 @@ impl ClusterView {
         self.brokers.get(&self.partition(topic_partition)?.leader?)
     }
 
+    /// What the registration of broker `id` says of its version.
+    pub(crate) fn broker_version(&self, id: i32) -> BrokerVersion {
+        BrokerVersion::of_registration(self.registrations.get(&id).copied())
+    }
+
     /// The partitions that broker `id` leads, in order.
     pub fn led_by(&self, id: i32) -> Vec<TopicPartition> {
         let mut led = Vec::new();
@@ -94,12 +103,12 @@ impl ClusterView {
 
     /// The next view: `answer` over what is known, without what was `asked` for in vain.
     ///
-    /// `live` are the ids in ZooKeeper: 0.8.0 and 0.8.1 list only the brokers that occur in the
+    /// `registered` are those in ZooKeeper, or none when nobody was asked: 0.8.0 and 0.8.1 list only the brokers that occur in the
     /// answer, and an empty list comes with failed requests, so a missing broker is not a dead one.
     pub(super) fn updated(
         &self,
         answer: MetadataResponse,
-        live: &BTreeSet<i32>,
+        registered: &RegisteredBrokers,
         asked: &BTreeSet<String>,
     ) -> Self {
         let mut view = self.clone();
@@ -114,9 +123,13 @@ impl ClusterView {
         let known = if told.is_empty() {
             view.brokers.clone()
         } else {
+            let live: BTreeSet<i32> = registered.brokers.iter().map(|it| it.id).collect();
             view.brokers.retain(|id, _| live.contains(id));
             told
         };
+        if !registered.versions.is_empty() {
+            view.registrations.clone_from(&registered.versions);
+        }
         for topic in answer.topics {
             view.topics
                 .insert(topic.topic.clone(), TopicView::new(topic, &known));

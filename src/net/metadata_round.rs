@@ -13,7 +13,8 @@ use crate::net::request_channel::RequestChannel;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 
-/// The version that all brokers from 0.8.0 on serve; for us later ones add nothing.
+/// The version that all brokers serve, from 0.8.0 to 4.x, so that nothing has to be known of them or asked first;
+/// for us later ones add nothing.
 const VERSION: i16 = 0;
 
 /// What to ask about.
@@ -110,7 +111,7 @@ fn ask_in_parts(
     answer: &mut MetadataResponse,
 ) -> Result<(), Error> {
     let request = MetadataRequest {
-        topics: topics.to_vec(),
+        topics: Some(topics.to_vec()).filter(|topics| !topics.is_empty()),
     };
     let part = channel.call(&request, VERSION)?;
     if topics.len() > 1 && has_failed_as_a_whole(&part) {

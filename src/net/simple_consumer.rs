@@ -9,30 +9,37 @@ use parking_lot::Mutex;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::error::Error;
-use crate::error::ErrorCode;
 use crate::net::blocking_channel::ChannelOptions;
+use crate::net::broker_version::BrokerVersion;
 use crate::net::canceller::Canceller;
+use crate::net::fetch_session;
+use crate::net::fetch_session::FetchSession;
 use crate::net::request_channel::RequestChannel;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
+use crate::protocol::FetchResponseHeader;
 use crate::protocol::FetchSink;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 use crate::protocol::OffsetTime;
+use crate::protocol::PartitionHeader;
 use crate::protocol::Request;
 use crate::protocol::Response;
 use crate::protocol::read_fetch_response;
-
-/// The versions that every broker from 0.8.0 to 3.9 serves.
-const VERSION: i16 = 0;
 
 /// Room in a fetch answer besides the message sets: the throttle time, topics nobody asked for, and good will.
 const FETCH_OVERHEAD: usize = 1024 * 1024;
 
 /// Room in a fetch answer for each partition, besides its message set and the topic's name.
 const PARTITION_OVERHEAD: usize = 64;
+
+/// The first version of Fetch whose answers may hold one message larger than all limits.
+const FIRST_WITH_ONE_MESSAGE: i16 = 3;
+
+/// Room for that message: brokers take no request above 100 MiB unless they are told to.
+const ONE_MESSAGE: usize = 256 * 1024 * 1024;
 
 /// How a [`SimpleConsumer`] talks to its broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +50,8 @@ pub struct SimpleConsumerOptions {
     pub receive_buffer_bytes: usize,
     /// What the broker's logs, quotas and metrics call us; of ASCII letters, digits, `.`, `_` and `-`. Default empty.
     pub client_id: String,
+    /// Which Kafka the broker runs. Default [`BrokerVersion::V0_8`], which is right for every broker up to 3.9.
+    pub broker_version: BrokerVersion,
 }
 
 impl Default for SimpleConsumerOptions {
@@ -51,6 +60,7 @@ impl Default for SimpleConsumerOptions {
             socket_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 64 * 1024,
             client_id: String::new(),
+            broker_version: BrokerVersion::default(),
         }
     }
 }
@@ -60,6 +70,10 @@ impl Default for SimpleConsumerOptions {
 /// Connects when first used. Requests of several threads wait for each other. A request that fails
 /// is repeated once over a new connection, so an idle connection that the broker has closed is not
 /// noticed; the error is that of the second try.
+///
+/// Each request goes out in the highest version that is known on both sides, going by
+/// [`broker_version`](SimpleConsumerOptions::broker_version); without a common one the error is
+/// [`Error::UnsupportedVersion`].
 pub struct SimpleConsumer {
     address: BrokerAddress,
     socket_timeout: Duration,
@@ -75,6 +89,19 @@ pub(crate) struct FetchOutcome {
     pub(crate) throttle_time: Option<Duration>,
     /// Size of the answer, without size prefix and correlation id.
     pub(crate) response_bytes: usize,
+    /// What it means that the answer lacks a partition that was asked for.
+    pub(crate) absence: Absence,
+}
+
+/// What it means that an answer lacks a partition that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// Something is wrong with it: an answer to a request of its own names every partition.
+    Failed,
+    /// Within a fetch session: there are no messages for it, and its high watermark is still the same.
+    NoNews,
+    /// Nothing: a quota emptied the answer.
+    Untold,
 }
 
 impl SimpleConsumer {
@@ -93,12 +120,15 @@ impl SimpleConsumer {
             receive_buffer_bytes: options.receive_buffer_bytes,
         };
         Ok(Self {
-            channel: Mutex::new(RequestChannel::new(
-                address.clone(),
-                channel,
-                options.client_id,
-                canceller.clone(),
-            )),
+            channel: Mutex::new(
+                RequestChannel::new(
+                    address.clone(),
+                    channel,
+                    options.client_id,
+                    canceller.clone(),
+                )
+                .of_version(options.broker_version),
+            ),
             address,
             socket_timeout: options.socket_timeout,
             canceller,
@@ -110,7 +140,7 @@ impl SimpleConsumer {
         &self.address
     }
 
-    /// Asks for messages.
+    /// Asks for messages. What the request says of a fetch session is the caller's affair.
     ///
     /// # Errors
     ///
@@ -118,11 +148,11 @@ impl SimpleConsumer {
     /// partition stands in the response.
     pub fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, Error> {
         self.check_wait(request)?;
-        let max_response_bytes = largest_answer(request);
         self.twice(
             |channel| {
-                channel.exchange(request, VERSION, max_response_bytes, |body| {
-                    FetchResponse::decode(VERSION, body)
+                let version = channel.common_version::<FetchRequest>()?;
+                channel.exchange(request, version, largest_answer(version, request), |body| {
+                    FetchResponse::decode(version, body)
                 })
             },
             || true,
@@ -131,19 +161,22 @@ impl SimpleConsumer {
 
     /// Asks for messages and gives each partition to `sink` while the answer arrives.
     ///
+    /// `wanted` names all partitions each time; `session`, which belongs to the caller alone, leaves out what the
+    /// broker remembers.
+    ///
     /// Once the sink has had a partition a failed request is not repeated, for the offsets in it are
     /// no longer the right ones. Buffers that the sink lent to a failed request do not come back.
     ///
     /// # Errors
     ///
-    /// As [`fetch`](Self::fetch). What the sink received before the error is whole and good.
+    /// As [`fetch`](Self::fetch), and [`Error::Refused`]. What the sink received before the error is whole and good.
     pub(crate) fn fetch_into(
         &self,
-        request: &FetchRequest,
+        session: &mut FetchSession,
+        wanted: &mut FetchRequest,
         sink: &mut dyn FetchSink,
     ) -> Result<FetchOutcome, Error> {
-        self.check_wait(request)?;
-        let max_response_bytes = largest_answer(request);
+        self.check_wait(wanted)?;
         let handed = Cell::new(false);
         let mut sink = Watched {
             sink,
@@ -151,14 +184,19 @@ impl SimpleConsumer {
         };
         self.twice(
             |channel| {
-                channel.exchange(request, VERSION, max_response_bytes, |body| {
-                    let response_bytes = body.remaining();
-                    let throttle_time = read_fetch_response(VERSION, body, &mut sink)?;
-                    Ok(FetchOutcome {
-                        throttle_time,
-                        response_bytes,
-                    })
-                })
+                let version = channel.common_version::<FetchRequest>()?;
+                session.go_on_over(channel.connection());
+                let is_incremental = session.is_incremental();
+                match fetch_once(channel, version, session, wanted, &mut sink) {
+                    // The broker has dropped the session; without one it cannot complain of it again.
+                    Err(Error::Refused { code, .. })
+                        if is_incremental && fetch_session::ends_session(code) =>
+                    {
+                        log::debug!("new fetch session with {}: {code}", self.address);
+                        fetch_once(channel, version, session, wanted, &mut sink)
+                    }
+                    answer => answer,
+                }
             },
             || !handed.get(),
         )
@@ -166,7 +204,8 @@ impl SimpleConsumer {
 
     /// Asks about topics; none at all asks about every topic. A broker may create topics that it is asked about.
     pub fn topic_metadata(&self, topics: &[&str]) -> Result<MetadataResponse, Error> {
-        let topics = topics.iter().map(|topic| String::from(*topic)).collect();
+        let topics = topics.iter().map(|topic| String::from(*topic));
+        let topics = Some(topics.collect()).filter(|topics: &Vec<String>| !topics.is_empty());
         self.call(&MetadataRequest { topics })
     }
 
@@ -213,7 +252,7 @@ impl SimpleConsumer {
                 code,
             });
         }
-        let offset = answer.offsets.first().copied();
+        let offset = answer.offset();
         offset.ok_or_else(|| lacks(format!("an offset of {topic_partition}")))
     }
 
@@ -224,7 +263,13 @@ impl SimpleConsumer {
     }
 
     fn call<Q: Request>(&self, request: &Q) -> Result<Q::Response, Error> {
-        self.twice(|channel| channel.call(request, VERSION), || true)
+        self.twice(
+            |channel| {
+                let version = channel.common_version::<Q>()?;
+                channel.call(request, version)
+            },
+            || true,
+        )
     }
 
     /// Tries once more over a new connection while that is of use and `may_repeat` agrees.
@@ -296,14 +341,57 @@ fn is_repeatable(error: &Error) -> bool {
     matches!(error, Error::Broker { .. } | Error::Response { .. })
 }
 
-/// The size of the largest answer that an honest broker gives.
-fn largest_answer(request: &FetchRequest) -> usize {
-    let partitions = request.partitions.iter();
-    partitions.fold(FETCH_OVERHEAD, |sum, partition| {
-        let topic = partition.topic_partition.topic().len();
-        sum.saturating_add(usize::try_from(partition.max_bytes).unwrap_or(0))
-            .saturating_add(topic + PARTITION_OVERHEAD)
+/// One request of a session, and its answer.
+fn fetch_once(
+    channel: &mut RequestChannel,
+    version: i16,
+    session: &mut FetchSession,
+    wanted: &mut FetchRequest,
+    sink: &mut Watched<'_>,
+) -> Result<FetchOutcome, Error> {
+    let max_response_bytes = largest_answer(version, wanted);
+    let is_incremental = session.is_incremental();
+    let request = session.request(version, wanted);
+    let (header, response_bytes) =
+        channel.exchange(request, version, max_response_bytes, |body| {
+            let response_bytes = body.remaining();
+            let header = read_fetch_response(version, body, sink)?;
+            Ok((header, response_bytes))
+        })?;
+    session.answered(&header);
+    if let Some(code) = header.error {
+        return Err(channel.refused(FetchRequest::API, code));
+    }
+    Ok(FetchOutcome {
+        throttle_time: header.throttle_time,
+        response_bytes,
+        absence: match is_incremental {
+            _ if is_emptied_by_quota(&header, sink) => Absence::Untold,
+            true => Absence::NoNews,
+            false => Absence::Failed,
+        },
     })
+}
+
+/// From 2.0 on a broker answers at once, and with nothing, whoever is over the quota.
+fn is_emptied_by_quota(header: &FetchResponseHeader, sink: &Watched<'_>) -> bool {
+    !sink.handed.get() && header.throttle_time.is_some_and(|time| !time.is_zero())
+}
+
+/// The size of the largest answer that an honest broker gives.
+fn largest_answer(version: i16, request: &FetchRequest) -> usize {
+    let mut data = 0_usize;
+    let mut overhead = FETCH_OVERHEAD;
+    for partition in &request.partitions {
+        let topic = partition.topic_partition.topic().len();
+        data = data.saturating_add(usize::try_from(partition.max_bytes).unwrap_or(0));
+        overhead = overhead.saturating_add(topic + PARTITION_OVERHEAD);
+    }
+    if version >= FIRST_WITH_ONE_MESSAGE {
+        let most = usize::try_from(request.max_bytes).unwrap_or(0);
+        data = data.min(most).saturating_add(ONE_MESSAGE);
+    }
+    data.saturating_add(overhead)
 }
 
 /// Notices whether the sink has had a partition.
@@ -321,13 +409,11 @@ impl FetchSink for Watched<'_> {
         &mut self,
         topic: &str,
         partition: i32,
-        error: Option<ErrorCode>,
-        high_watermark: Option<i64>,
+        header: PartitionHeader,
         message_set: Vec<u8>,
     ) {
         self.handed.set(true);
-        self.sink
-            .partition(topic, partition, error, high_watermark, message_set);
+        self.sink.partition(topic, partition, header, message_set);
     }
 }
 

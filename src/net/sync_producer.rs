@@ -159,6 +159,7 @@ mod tests {
 
     fn request(acks: RequiredAcks) -> ProduceRequest {
         ProduceRequest {
+            transactional_id: None,
             acks,
             timeout: SHORT,
             partitions: vec![ProducePartition {
@@ -173,6 +174,7 @@ mod tests {
             topic_partition: it.topic_partition,
             error: Some(ErrorCode::NotLeaderOrFollower),
             base_offset: None,
+            log_append_time: None,
         });
         ProduceResponse {
             partitions: partitions.collect(),

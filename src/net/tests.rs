@@ -13,6 +13,7 @@ use crate::error::ErrorCode;
 use crate::net::BrokerDirectory;
 use crate::net::ClusterMetadata;
 use crate::net::ClusterMetadataOptions;
+use crate::net::RegisteredBrokers;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
 use crate::net::SyncProducer;
@@ -80,7 +81,7 @@ fn a_fetch_of_four_partitions_brings_data_for_three_and_the_code_of_the_fourth()
         .map(|it| {
             (
                 it.topic_partition.to_string(),
-                it.error,
+                it.header.error,
                 it.message_set.as_bytes().len(),
             )
         })
@@ -103,7 +104,8 @@ fn a_fetch_of_an_empty_partition_brings_neither_error_nor_data() {
     let request = FetchRequest::default().fetch(at("empty", 0), 0, 1 << 20);
     let answer = consumer_of(&broker).fetch(&request).unwrap();
     let partition = &answer.partitions[0];
-    assert_eq!((partition.error, partition.high_watermark), (None, Some(0)));
+    let header = &partition.header;
+    assert_eq!((header.error, header.high_watermark), (None, Some(0)));
     assert!(partition.message_set.as_bytes().is_empty());
 }
 
@@ -171,8 +173,8 @@ fn messages_for_a_broker_that_does_not_lead_are_refused_with_code_6() {
 struct OneBroker(Broker);
 
 impl BrokerDirectory for OneBroker {
-    fn brokers(&self, _stop: &StopSignal) -> Result<Vec<Broker>, Error> {
-        Ok(vec![self.0.clone()])
+    fn brokers(&self, _stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
+        Ok(RegisteredBrokers::in_version(1, vec![self.0.clone()]))
     }
 
     fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {

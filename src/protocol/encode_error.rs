@@ -18,6 +18,14 @@ pub(crate) enum EncodeError {
         milliseconds: u128,
     },
 
+    /// The version's layout has no form for it.
+    #[error("version {version} of {api} cannot say {field}")]
+    Inexpressible {
+        api: &'static str,
+        version: i16,
+        field: &'static str,
+    },
+
     /// The layout of this version is not known.
     #[error("version {version} of {api} is not supported")]
     Version { api: &'static str, version: i16 },

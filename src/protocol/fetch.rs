@@ -1,27 +1,33 @@
 //! Messages of partitions, from given offsets on.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
 use crate::protocol::decode_error::DecodeError;
 use crate::protocol::encode_error::EncodeError;
+use crate::protocol::fetch_metadata::FetchMetadata;
 use crate::protocol::fetch_stream;
 use crate::protocol::fetch_stream::FetchSink;
+use crate::protocol::isolation_level::IsolationLevel;
 use crate::protocol::message_set::MessageSet;
+use crate::protocol::partition_header::PartitionHeader;
 use crate::protocol::reader::Reader;
 use crate::protocol::replica::Replica;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
 
-/// Asks for messages. Versions 0 and 1, whose requests are the same.
+/// Asks for messages. Versions 0 to 11; fields that a version does not have are not written.
 ///
-/// Its list of partitions can be cleared and filled again, so that a loop of fetches allocates nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Its lists can be cleared and filled again, so that a loop of fetches allocates nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
     /// Who asks; an ordinary consumer leaves the default.
     pub replica: Replica,
@@ -29,8 +35,19 @@ pub struct FetchRequest {
     pub max_wait: Duration,
     /// How many bytes, over all partitions, the broker waits for.
     pub min_bytes: i32,
-    /// What is wanted. Neighbours of one topic share a group on the wire.
+    /// Most bytes over all partitions; one message more comes where nothing else would (KIP-74). From version 3 on.
+    /// Default 2,147,483,647.
+    pub max_bytes: i32,
+    /// Whether messages of open transactions are shown. From version 4 on.
+    pub isolation: IsolationLevel,
+    /// The fetch session that the request belongs to. From version 7 on.
+    pub metadata: FetchMetadata,
+    /// What is wanted, in the order of its importance. Neighbours of one topic share a group on the wire.
     pub partitions: Vec<FetchPartition>,
+    /// Partitions of the session that are wanted no more. From version 7 on.
+    pub forgotten: Vec<TopicPartition>,
+    /// Where the consumer is, so that the broker can name a near replica (KIP-392); default empty. From version 11 on.
+    pub rack: String,
 }
 
 /// What is wanted of one partition.
@@ -38,9 +55,13 @@ pub struct FetchRequest {
 pub struct FetchPartition {
     /// The partition.
     pub topic_partition: TopicPartition,
+    /// The epoch of the leader that is meant (KIP-320); `None` for whichever there is. From version 9 on.
+    pub current_leader_epoch: Option<i32>,
     /// The first offset wanted. The answer may begin before it.
     pub fetch_offset: i64,
-    /// Most bytes of the answer's message set, which is cut there.
+    /// Where the asker's own log begins; for brokers that replicate. From version 5 on.
+    pub log_start_offset: Option<i64>,
+    /// Most bytes of the answer's message set, which is cut there up to version 2.
     pub max_bytes: i32,
 }
 
@@ -49,6 +70,10 @@ pub struct FetchPartition {
 pub struct FetchResponse {
     /// How long a quota held the answer back; `None` in version 0, which does not say.
     pub throttle_time: Option<Duration>,
+    /// Why nothing is answered at all, which concerns the session. From version 7 on.
+    pub error: Option<ErrorCode>,
+    /// The fetch session to go on with; `None` where the broker keeps none, and before version 7.
+    pub session_id: Option<i32>,
     /// One answer for each partition that the broker answered for.
     pub partitions: Vec<FetchedPartition>,
 }
@@ -58,12 +83,26 @@ pub struct FetchResponse {
 pub struct FetchedPartition {
     /// The partition.
     pub topic_partition: TopicPartition,
-    /// Why there is no data.
-    pub error: Option<ErrorCode>,
-    /// The offset after the last message that consumers may see; `None` where the broker failed.
-    pub high_watermark: Option<i64>,
+    /// What it said about the partition.
+    pub header: PartitionHeader,
     /// Whole entries and possibly a piece of one. Empty does not say that the end was reached.
     pub message_set: MessageSet,
+}
+
+impl Default for FetchRequest {
+    fn default() -> Self {
+        Self {
+            replica: Replica::default(),
+            max_wait: Duration::ZERO,
+            min_bytes: 0,
+            max_bytes: i32::MAX,
+            isolation: IsolationLevel::default(),
+            metadata: FetchMetadata::default(),
+            partitions: Vec::new(),
+            forgotten: Vec::new(),
+            rack: String::new(),
+        }
+    }
 }
 
 impl FetchRequest {
@@ -77,7 +116,9 @@ impl FetchRequest {
     ) -> Self {
         self.partitions.push(FetchPartition {
             topic_partition,
+            current_leader_epoch: None,
             fetch_offset,
+            log_start_offset: None,
             max_bytes,
         });
         self
@@ -87,56 +128,126 @@ impl FetchRequest {
 impl Request for FetchRequest {
     const API: &'static str = "Fetch";
     const KEY: i16 = 1;
+    const VERSIONS: RangeInclusive<i16> = 0..=11;
     type Response = FetchResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<FetchRequest>(version)?;
         body.i32(self.replica.to_wire());
         body.milliseconds("max_wait_ms", self.max_wait)?;
         body.i32(self.min_bytes);
+        if version >= 3 {
+            body.i32(self.max_bytes);
+        }
+        if version >= 4 {
+            body.i8(self.isolation.to_wire());
+        }
+        if version >= 7 {
+            self.metadata.encode(body);
+        }
         topic_groups::write(body, &self.partitions, |body, partition| {
-            body.i64(partition.fetch_offset);
-            body.i32(partition.max_bytes);
+            partition.encode(version, body);
             Ok(())
-        })
+        })?;
+        if version >= 7 {
+            topic_groups::write(body, &self.forgotten, |_, _| Ok(()))?;
+        }
+        if version >= 11 {
+            body.string("rack_id", &self.rack)?;
+        }
+        Ok(())
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        fetch_stream::check_version(version)?;
-        Ok(Self {
+        check_decoded::<FetchRequest>(version)?;
+        let mut request = Self {
             replica: Replica::from_wire(body.i32("replica_id")?),
             max_wait: body.milliseconds("max_wait_ms")?,
             min_bytes: body.i32("min_bytes")?,
-            partitions: topic_groups::read(body, |body, topic_partition| {
-                Ok(FetchPartition {
-                    topic_partition,
-                    fetch_offset: body.i64("fetch_offset")?,
-                    max_bytes: body.i32("max_bytes")?,
-                })
-            })?,
+            ..Self::default()
+        };
+        if version >= 3 {
+            request.max_bytes = body.i32("max_bytes")?;
+        }
+        if version >= 4 {
+            request.isolation = IsolationLevel::from_wire(body.i8("isolation_level")?);
+        }
+        if version >= 7 {
+            request.metadata = FetchMetadata::decode(body)?;
+        }
+        request.partitions = topic_groups::read(body, |body, topic_partition| {
+            FetchPartition::decode(version, body, topic_partition)
+        })?;
+        if version >= 7 {
+            request.forgotten = topic_groups::read(body, |_, forgotten| Ok(forgotten))?;
+        }
+        if version >= 11 {
+            request.rack = body.string("rack_id")?;
+        }
+        Ok(request)
+    }
+}
+
+impl FetchPartition {
+    fn encode(&self, version: i16, body: &mut Writer) {
+        if version >= 9 {
+            body.i32(self.current_leader_epoch.unwrap_or(-1));
+        }
+        body.i64(self.fetch_offset);
+        if version >= 5 {
+            body.i64(self.log_start_offset.unwrap_or(-1));
+        }
+        body.i32(self.max_bytes);
+    }
+
+    fn decode<R: Read>(
+        version: i16,
+        body: &mut Reader<R>,
+        topic_partition: TopicPartition,
+    ) -> Result<Self, DecodeError> {
+        let current_leader_epoch = match version {
+            9.. => Some(body.i32("current_leader_epoch")?).filter(|epoch| *epoch >= 0),
+            _ => None,
+        };
+        let fetch_offset = body.i64("fetch_offset")?;
+        let log_start_offset = match version {
+            5.. => Some(body.i64("log_start_offset")?).filter(|offset| *offset >= 0),
+            _ => None,
+        };
+        Ok(Self {
+            topic_partition,
+            current_leader_epoch,
+            fetch_offset,
+            log_start_offset,
+            max_bytes: body.i32("max_bytes")?,
         })
     }
 }
 
 impl Response for FetchResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<FetchRequest>(version)?;
         if version >= 1 {
             let throttle_time = self.throttle_time.unwrap_or_default();
             body.milliseconds("throttle_time_ms", throttle_time)?;
         }
+        if version >= 7 {
+            body.i16(self.error.map_or(0, ErrorCode::code));
+            body.i32(self.session_id.unwrap_or(0));
+        }
         topic_groups::write(body, &self.partitions, |body, partition| {
-            body.i16(partition.error.map_or(0, ErrorCode::code));
-            body.i64(partition.high_watermark.unwrap_or(-1));
+            partition.header.encode(version, body)?;
             body.bytes("message_set", partition.message_set.as_bytes())
         })
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         let mut collected = Collected::default();
-        let throttle_time = fetch_stream::read_fetch_response(version, body, &mut collected)?;
+        let header = fetch_stream::read_fetch_response(version, body, &mut collected)?;
         Ok(Self {
-            throttle_time,
+            throttle_time: header.throttle_time,
+            error: header.error,
+            session_id: header.session_id,
             partitions: collected.partitions,
         })
     }
@@ -169,23 +280,13 @@ impl FetchSink for Collected {
         &mut self,
         topic: &str,
         partition: i32,
-        error: Option<ErrorCode>,
-        high_watermark: Option<i64>,
+        header: PartitionHeader,
         message_set: Vec<u8>,
     ) {
         self.partitions.push(FetchedPartition {
             topic_partition: TopicPartition::new(topic, partition),
-            error,
-            high_watermark,
+            header,
             message_set: MessageSet::from(message_set),
         });
-    }
-}
-
-fn check_encoded(version: i16) -> Result<(), EncodeError> {
-    let api = FetchRequest::API;
-    match version {
-        0 | 1 => Ok(()),
-        version => Err(EncodeError::Version { api, version }),
     }
 }

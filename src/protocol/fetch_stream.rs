@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::error::ErrorCode;
 use crate::protocol::decode_error::DecodeError;
 use crate::protocol::fetch::FetchRequest;
+use crate::protocol::partition_header::PartitionHeader;
 use crate::protocol::reader::Reader;
-use crate::protocol::request::Request;
+use crate::protocol::request::check_decoded;
 
 /// Receives each partition of a fetch response as soon as it has been read.
 pub(crate) trait FetchSink {
@@ -22,53 +23,63 @@ pub(crate) trait FetchSink {
         &mut self,
         topic: &str,
         partition: i32,
-        error: Option<ErrorCode>,
-        high_watermark: Option<i64>,
+        header: PartitionHeader,
         message_set: Vec<u8>,
     );
 }
 
-/// Reads a fetch response, gives each partition to `sink`, and returns the throttle time where the version has one.
+/// What stands before the partitions of a fetch response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FetchResponseHeader {
+    /// `None` in version 0, which does not say.
+    pub(crate) throttle_time: Option<Duration>,
+    /// Why nothing is answered at all. From version 7 on.
+    pub(crate) error: Option<ErrorCode>,
+    /// `None` where the broker keeps no session, and before version 7.
+    pub(crate) session_id: Option<i32>,
+}
+
+/// Reads a fetch response, gives each partition to `sink`, and returns what stands before them.
 ///
 /// Partitions that the sink has received are whole, even when a later one fails.
 pub(crate) fn read_fetch_response<R: Read>(
     version: i16,
     body: &mut Reader<R>,
     sink: &mut dyn FetchSink,
-) -> Result<Option<Duration>, DecodeError> {
-    check_version(version)?;
-    let throttle_time = match version {
-        0 => None,
-        _ => Some(body.milliseconds("throttle_time_ms")?),
+) -> Result<FetchResponseHeader, DecodeError> {
+    check_decoded::<FetchRequest>(version)?;
+    let mut header = FetchResponseHeader {
+        throttle_time: None,
+        error: None,
+        session_id: None,
     };
+    if version >= 1 {
+        header.throttle_time = Some(body.milliseconds("throttle_time_ms")?);
+    }
+    if version >= 7 {
+        header.error = ErrorCode::from_wire(body.i16("error_code")?);
+        header.session_id = Some(body.i32("session_id")?).filter(|id| *id != 0);
+    }
     for _ in 0..body.length("topics")? {
         let topic = body.string("topic")?;
         for _ in 0..body.length("partitions")? {
-            read_partition(&topic, body, sink)?;
+            read_partition(version, &topic, body, sink)?;
         }
     }
-    Ok(throttle_time)
-}
-
-pub(super) fn check_version(version: i16) -> Result<(), DecodeError> {
-    let api = FetchRequest::API;
-    match version {
-        0 | 1 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
-    }
+    Ok(header)
 }
 
 fn read_partition<R: Read>(
+    version: i16,
     topic: &str,
     body: &mut Reader<R>,
     sink: &mut dyn FetchSink,
 ) -> Result<(), DecodeError> {
     let partition = body.i32("partition")?;
-    let error = ErrorCode::from_wire(body.i16("error_code")?);
-    let high_watermark = Some(body.i64("high_watermark")?).filter(|offset| *offset >= 0);
+    let header = PartitionHeader::decode(version, body)?;
     let size = body.length("message_set")?;
     let mut message_set = sink.buffer(topic, partition, size);
     body.fill("message_set", size, &mut message_set)?;
-    sink.partition(topic, partition, error, high_watermark, message_set);
+    sink.partition(topic, partition, header, message_set);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Which broker keeps the offsets of a group.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
@@ -10,6 +11,8 @@ use crate::protocol::encode_error::EncodeError;
 use crate::protocol::reader::Reader;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::writer::Writer;
 
 /// Asks for the coordinator of a group ("ConsumerMetadata" in Kafka 0.8.2). Version 0; any broker answers.
@@ -33,15 +36,16 @@ pub struct FindCoordinatorResponse {
 impl Request for FindCoordinatorRequest {
     const API: &'static str = "FindCoordinator";
     const KEY: i16 = 10;
+    const VERSIONS: RangeInclusive<i16> = 0..=0;
     type Response = FindCoordinatorResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<FindCoordinatorRequest>(version)?;
         body.string("group", &self.group)
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<FindCoordinatorRequest>(version)?;
         let group = body.string("group")?;
         Ok(Self { group })
     }
@@ -49,7 +53,7 @@ impl Request for FindCoordinatorRequest {
 
 impl Response for FindCoordinatorResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<FindCoordinatorRequest>(version)?;
         body.i16(self.error.map_or(0, ErrorCode::code));
         match &self.coordinator {
             Some(broker) => {
@@ -67,7 +71,7 @@ impl Response for FindCoordinatorResponse {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<FindCoordinatorRequest>(version)?;
         let error = ErrorCode::from_wire(body.i16("error_code")?);
         let id = body.i32("node_id")?;
         let host = body.string("host")?;
@@ -80,21 +84,5 @@ impl Response for FindCoordinatorResponse {
             error,
             coordinator: coordinator.filter(|_| error.is_none()),
         })
-    }
-}
-
-fn check_encoded(version: i16) -> Result<(), EncodeError> {
-    let api = FindCoordinatorRequest::API;
-    match version {
-        0 => Ok(()),
-        version => Err(EncodeError::Version { api, version }),
-    }
-}
-
-fn check_decoded(version: i16) -> Result<(), DecodeError> {
-    let api = FindCoordinatorRequest::API;
-    match version {
-        0 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
     }
 }

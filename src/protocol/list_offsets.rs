@@ -1,24 +1,34 @@
 //! Where logs begin and end.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
 use crate::protocol::decode_error::DecodeError;
 use crate::protocol::encode_error::EncodeError;
+use crate::protocol::isolation_level::IsolationLevel;
 use crate::protocol::reader::Reader;
 use crate::protocol::replica::Replica;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
 
-/// Asks for offsets before a time ("Offset" in Kafka 0.8). Version 0.
+/// Asks for offsets by time ("Offset" in Kafka 0.8). Versions 0 to 2.
+///
+/// Version 0 asks for offsets *before* a time, in the coarse grain of segment files, and may get several; from
+/// version 1 on the answer is the first message *from* that time on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOffsetsRequest {
     /// Who asks; for an ordinary consumer "latest" is the high watermark.
     pub replica: Replica,
+    /// Whether "latest" ends before the first open transaction; version 2 only, not written in others.
+    pub isolation: IsolationLevel,
     /// What is wanted. Neighbours of one topic share a group on the wire.
     pub partitions: Vec<ListOffsetsPartition>,
 }
@@ -30,7 +40,7 @@ pub struct ListOffsetsPartition {
     pub topic_partition: TopicPartition,
     /// The time before which offsets are wanted.
     pub time: OffsetTime,
-    /// Most offsets to return.
+    /// Most offsets to return; from version 1 on it is always one.
     pub max_offsets: i32,
 }
 
@@ -48,6 +58,8 @@ pub enum OffsetTime {
 /// Answers a [`ListOffsetsRequest`], in the broker's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOffsetsResponse {
+    /// How long a quota held the answer back; `None` before version 2, which does not say.
+    pub throttle_time: Option<Duration>,
     /// One answer for each partition that the broker answered for.
     pub partitions: Vec<PartitionOffsets>,
 }
@@ -59,8 +71,18 @@ pub struct PartitionOffsets {
     pub topic_partition: TopicPartition,
     /// Why there are no offsets.
     pub error: Option<ErrorCode>,
-    /// The offsets, newest first. May be empty without an error.
+    /// Time of the message at the offset, in milliseconds since 1970. `None` for [`OffsetTime::Earliest`] and
+    /// [`OffsetTime::Latest`], where there is no such message, and in version 0, which does not say.
+    pub timestamp: Option<i64>,
+    /// The offsets, newest first; from version 1 on one or none. May be empty without an error.
     pub offsets: Vec<i64>,
+}
+
+impl PartitionOffsets {
+    /// The offset asked for; of several the newest.
+    pub fn offset(&self) -> Option<i64> {
+        self.offsets.first().copied()
+    }
 }
 
 impl ListOffsetsRequest {
@@ -79,27 +101,40 @@ impl ListOffsetsRequest {
 impl Request for ListOffsetsRequest {
     const API: &'static str = "ListOffsets";
     const KEY: i16 = 2;
+    const VERSIONS: RangeInclusive<i16> = 0..=2;
     type Response = ListOffsetsResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<ListOffsetsRequest>(version)?;
         body.i32(self.replica.to_wire());
+        if version >= 2 {
+            body.i8(self.isolation.to_wire());
+        }
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i64(partition.time.to_wire());
-            body.i32(partition.max_offsets);
+            if version == 0 {
+                body.i32(partition.max_offsets);
+            }
             Ok(())
         })
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<ListOffsetsRequest>(version)?;
         Ok(Self {
             replica: Replica::from_wire(body.i32("replica_id")?),
+            isolation: match version {
+                2.. => IsolationLevel::from_wire(body.i8("isolation_level")?),
+                _ => IsolationLevel::default(),
+            },
             partitions: topic_groups::read(body, |body, topic_partition| {
                 Ok(ListOffsetsPartition {
                     topic_partition,
                     time: OffsetTime::from_wire(body.i64("time")?),
-                    max_offsets: body.i32("max_num_offsets")?,
+                    max_offsets: match version {
+                        0 => body.i32("max_num_offsets")?,
+                        _ => 1,
+                    },
                 })
             })?,
         })
@@ -108,9 +143,18 @@ impl Request for ListOffsetsRequest {
 
 impl Response for ListOffsetsResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<ListOffsetsRequest>(version)?;
+        if version >= 2 {
+            let throttle_time = self.throttle_time.unwrap_or_default();
+            body.milliseconds("throttle_time_ms", throttle_time)?;
+        }
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i16(partition.error.map_or(0, ErrorCode::code));
+            if version >= 1 {
+                body.i64(partition.timestamp.unwrap_or(-1));
+                body.i64(partition.offset().unwrap_or(-1));
+                return Ok(());
+            }
             body.array("offsets", &partition.offsets, |body, offset| {
                 body.i64(*offset);
                 Ok(())
@@ -119,15 +163,45 @@ impl Response for ListOffsetsResponse {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<ListOffsetsRequest>(version)?;
+        let throttle_time = match version {
+            2.. => Some(body.milliseconds("throttle_time_ms")?),
+            _ => None,
+        };
         let partitions = topic_groups::read(body, |body, topic_partition| {
-            Ok(PartitionOffsets {
-                topic_partition,
-                error: ErrorCode::from_wire(body.i16("error_code")?),
-                offsets: body.array("offsets", |body| body.i64("offset"))?,
-            })
+            PartitionOffsets::decode(version, body, topic_partition)
         })?;
-        Ok(Self { partitions })
+        Ok(Self {
+            throttle_time,
+            partitions,
+        })
+    }
+}
+
+impl PartitionOffsets {
+    fn decode<R: Read>(
+        version: i16,
+        body: &mut Reader<R>,
+        topic_partition: TopicPartition,
+    ) -> Result<Self, DecodeError> {
+        let error = ErrorCode::from_wire(body.i16("error_code")?);
+        let timestamp = match version {
+            0 => None,
+            _ => Some(body.i64("timestamp")?).filter(|time| *time >= 0),
+        };
+        let offsets = match version {
+            0 => body.array("offsets", |body| body.i64("offset"))?,
+            _ => {
+                let offset = body.i64("offset")?;
+                Vec::from_iter(Some(offset).filter(|offset| *offset >= 0))
+            }
+        };
+        Ok(Self {
+            topic_partition,
+            error,
+            timestamp,
+            offsets,
+        })
     }
 }
 
@@ -158,21 +232,5 @@ impl OfPartition for ListOffsetsPartition {
 impl OfPartition for PartitionOffsets {
     fn topic_partition(&self) -> &TopicPartition {
         &self.topic_partition
-    }
-}
-
-fn check_encoded(version: i16) -> Result<(), EncodeError> {
-    let api = ListOffsetsRequest::API;
-    match version {
-        0 => Ok(()),
-        version => Err(EncodeError::Version { api, version }),
-    }
-}
-
-fn check_decoded(version: i16) -> Result<(), DecodeError> {
-    let api = ListOffsetsRequest::API;
-    match version {
-        0 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
     }
 }

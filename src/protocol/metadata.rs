@@ -1,6 +1,8 @@
 //! Which brokers there are, and who leads what.
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
@@ -10,15 +12,17 @@ use crate::protocol::encode_error::EncodeError;
 use crate::protocol::reader::Reader;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::writer::Writer;
 
-/// Asks about topics. Version 0.
+/// Asks about topics. Versions 0 and 1.
 ///
 /// A broker with `auto.create.topics.enable` creates the topics asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataRequest {
-    /// Names of the topics; none at all asks for every topic.
-    pub topics: Vec<String>,
+    /// Names of the topics; `None` asks for every topic. An empty list, which asks for none, has no form in version 0.
+    pub topics: Option<Vec<String>>,
 }
 
 /// Answers a [`MetadataRequest`], in the broker's order.
@@ -26,6 +30,10 @@ pub struct MetadataRequest {
 pub struct MetadataResponse {
     /// The live brokers. May be empty when the whole request failed, or on an 0.8 cluster that never had a topic.
     pub brokers: Vec<Broker>,
+    /// Racks of those brokers that have one, by their ids; version 0 does not tell.
+    pub racks: BTreeMap<i32, String>,
+    /// Id of the controller; `None` while there is none, and in version 0, which does not tell.
+    pub controller: Option<i32>,
     /// The topics. One that was asked for twice comes once.
     pub topics: Vec<TopicMetadata>,
 }
@@ -37,6 +45,8 @@ pub struct TopicMetadata {
     pub error: Option<ErrorCode>,
     /// Name of the topic.
     pub topic: String,
+    /// Whether the brokers keep it for themselves, as they do with `__consumer_offsets`; version 0 does not tell.
+    pub is_internal: bool,
     /// Its partitions, in any order and possibly with gaps.
     pub partitions: Vec<PartitionMetadata>,
 }
@@ -59,76 +69,98 @@ pub struct PartitionMetadata {
 impl Request for MetadataRequest {
     const API: &'static str = "Metadata";
     const KEY: i16 = 3;
+    const VERSIONS: RangeInclusive<i16> = 0..=1;
     type Response = MetadataResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        if version != 0 {
-            let api = Self::API;
-            return Err(EncodeError::Version { api, version });
-        }
-        body.array("topics", &self.topics, |body, topic| {
-            body.string("topic", topic)
-        })
+        check_encoded::<MetadataRequest>(version)?;
+        let topics = match (version, self.topics.as_deref()) {
+            (0, None) => Some(&[][..]),
+            (0, Some([])) => {
+                let (api, field) = (Self::API, "an empty list of topics");
+                return Err(EncodeError::Inexpressible {
+                    api,
+                    version,
+                    field,
+                });
+            }
+            (_, topics) => topics,
+        };
+        body.nullable_array("topics", topics, |body, topic| body.string("topic", topic))
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_version(version)?;
-        let count = body.i32("topics")?;
-        // Only answers may leave an array out; here null would mean all topics from version 1 on, and none before.
-        let count = usize::try_from(count).map_err(|_| DecodeError::Length {
+        check_decoded::<MetadataRequest>(version)?;
+        let topics = body.nullable_array("topics", |body| body.string("topic"))?;
+        if version >= 1 {
+            return Ok(Self { topics });
+        }
+        // All topics are asked for by an empty list here, and null was never allowed.
+        let topics = topics.ok_or(DecodeError::Length {
             field: "topics",
-            length: i64::from(count),
+            length: -1,
             left: body.remaining(),
         })?;
-        let mut topics = Vec::new();
-        for _ in 0..count {
-            topics.push(body.string("topic")?);
-        }
-        Ok(Self { topics })
+        Ok(Self {
+            topics: Some(topics).filter(|topics| !topics.is_empty()),
+        })
     }
 }
 
 impl Response for MetadataResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        if version != 0 {
-            let api = MetadataRequest::API;
-            return Err(EncodeError::Version { api, version });
-        }
+        check_encoded::<MetadataRequest>(version)?;
         body.array("brokers", &self.brokers, |body, broker| {
             body.i32(broker.id);
             body.string("host", &broker.address.host)?;
             body.i32(i32::from(broker.address.port));
-            Ok(())
+            match version {
+                0 => Ok(()),
+                _ => body.nullable_string("rack", self.racks.get(&broker.id).map(String::as_str)),
+            }
         })?;
-        body.array("topics", &self.topics, |body, topic| topic.encode(body))
+        if version >= 1 {
+            body.i32(self.controller.unwrap_or(-1));
+        }
+        body.array("topics", &self.topics, |body, topic| {
+            topic.encode(version, body)
+        })
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_version(version)?;
+        check_decoded::<MetadataRequest>(version)?;
+        let mut racks = BTreeMap::new();
+        let brokers = body.array("brokers", |body| broker(version, body, &mut racks))?;
+        let controller = match version {
+            0 => None,
+            _ => Some(body.i32("controller_id")?).filter(|id| *id >= 0),
+        };
         Ok(Self {
-            brokers: body
-                .array("brokers", broker)?
-                .into_iter()
-                .flatten()
-                .collect(),
-            topics: body.array("topics", TopicMetadata::decode)?,
+            brokers: brokers.into_iter().flatten().collect(),
+            racks,
+            controller,
+            topics: body.array("topics", |body| TopicMetadata::decode(version, body))?,
         })
     }
 }
 
 impl TopicMetadata {
-    fn encode(&self, body: &mut Writer) -> Result<(), EncodeError> {
+    fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
         body.i16(self.error.map_or(0, ErrorCode::code));
         body.string("topic", &self.topic)?;
+        if version >= 1 {
+            body.i8(i8::from(self.is_internal));
+        }
         body.array("partitions", &self.partitions, |body, partition| {
             partition.encode(body)
         })
     }
 
-    fn decode<R: Read>(body: &mut Reader<R>) -> Result<Self, DecodeError> {
+    fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         Ok(Self {
             error: ErrorCode::from_wire(body.i16("error_code")?),
             topic: body.string("topic")?,
+            is_internal: version >= 1 && body.i8("is_internal")? != 0,
             partitions: body.array("partitions", PartitionMetadata::decode)?,
         })
     }
@@ -160,20 +192,21 @@ impl PartitionMetadata {
 }
 
 /// `None` for a broker without a port to connect to, which must not cost the others (D28).
-fn broker<R: Read>(body: &mut Reader<R>) -> Result<Option<Broker>, DecodeError> {
+fn broker<R: Read>(
+    version: i16,
+    body: &mut Reader<R>,
+    racks: &mut BTreeMap<i32, String>,
+) -> Result<Option<Broker>, DecodeError> {
     let id = body.i32("node_id")?;
     let host = body.string("host")?;
     let port = u16::try_from(body.i32("port")?).ok();
+    if version >= 1
+        && let Some(rack) = body.nullable_string("rack")?
+    {
+        racks.insert(id, rack);
+    }
     Ok(port.map(|port| Broker {
         id,
         address: BrokerAddress { host, port },
     }))
-}
-
-fn check_version(version: i16) -> Result<(), DecodeError> {
-    let api = MetadataRequest::API;
-    match version {
-        0 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
-    }
 }

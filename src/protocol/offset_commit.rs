@@ -1,6 +1,7 @@
 //! Storing of a group's offsets.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
@@ -9,6 +10,8 @@ use crate::protocol::encode_error::EncodeError;
 use crate::protocol::reader::Reader;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
@@ -62,10 +65,11 @@ pub struct CommittedOffset {
 impl Request for OffsetCommitRequest {
     const API: &'static str = "OffsetCommit";
     const KEY: i16 = 8;
+    const VERSIONS: RangeInclusive<i16> = 0..=2;
     type Response = OffsetCommitResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<OffsetCommitRequest>(version)?;
         body.string("group", &self.group)?;
         if version >= 1 {
             body.i32(self.generation.unwrap_or(-1));
@@ -84,7 +88,7 @@ impl Request for OffsetCommitRequest {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<OffsetCommitRequest>(version)?;
         let mut request = Self {
             group: body.string("group")?,
             ..Self::default()
@@ -113,7 +117,7 @@ impl Request for OffsetCommitRequest {
 
 impl Response for OffsetCommitResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<OffsetCommitRequest>(version)?;
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i16(partition.error.map_or(0, ErrorCode::code));
             Ok(())
@@ -121,7 +125,7 @@ impl Response for OffsetCommitResponse {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<OffsetCommitRequest>(version)?;
         let partitions = topic_groups::read(body, |body, topic_partition| {
             Ok(CommittedOffset {
                 topic_partition,
@@ -141,21 +145,5 @@ impl OfPartition for OffsetCommitPartition {
 impl OfPartition for CommittedOffset {
     fn topic_partition(&self) -> &TopicPartition {
         &self.topic_partition
-    }
-}
-
-fn check_encoded(version: i16) -> Result<(), EncodeError> {
-    let api = OffsetCommitRequest::API;
-    match version {
-        0..=2 => Ok(()),
-        version => Err(EncodeError::Version { api, version }),
-    }
-}
-
-fn check_decoded(version: i16) -> Result<(), DecodeError> {
-    let api = OffsetCommitRequest::API;
-    match version {
-        0..=2 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
     }
 }

@@ -1,6 +1,7 @@
 //! Reading of a group's offsets.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
@@ -9,6 +10,8 @@ use crate::protocol::encode_error::EncodeError;
 use crate::protocol::reader::Reader;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
@@ -46,16 +49,17 @@ pub struct FetchedOffset {
 impl Request for OffsetFetchRequest {
     const API: &'static str = "OffsetFetch";
     const KEY: i16 = 9;
+    const VERSIONS: RangeInclusive<i16> = 0..=1;
     type Response = OffsetFetchResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<OffsetFetchRequest>(version)?;
         body.string("group", &self.group)?;
         topic_groups::write(body, &self.partitions, |_, _| Ok(()))
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<OffsetFetchRequest>(version)?;
         Ok(Self {
             group: body.string("group")?,
             partitions: topic_groups::read(body, |_, topic_partition| Ok(topic_partition))?,
@@ -65,7 +69,7 @@ impl Request for OffsetFetchRequest {
 
 impl Response for OffsetFetchResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<OffsetFetchRequest>(version)?;
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i64(partition.offset.unwrap_or(-1));
             body.nullable_string("metadata", partition.metadata.as_deref())?;
@@ -75,7 +79,7 @@ impl Response for OffsetFetchResponse {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<OffsetFetchRequest>(version)?;
         let partitions = topic_groups::read(body, |body, topic_partition| {
             Ok(FetchedOffset {
                 topic_partition,
@@ -97,21 +101,5 @@ impl OfPartition for TopicPartition {
 impl OfPartition for FetchedOffset {
     fn topic_partition(&self) -> &TopicPartition {
         &self.topic_partition
-    }
-}
-
-fn check_encoded(version: i16) -> Result<(), EncodeError> {
-    let api = OffsetFetchRequest::API;
-    match version {
-        0 | 1 => Ok(()),
-        version => Err(EncodeError::Version { api, version }),
-    }
-}
-
-fn check_decoded(version: i16) -> Result<(), DecodeError> {
-    let api = OffsetFetchRequest::API;
-    match version {
-        0 | 1 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
     }
 }

@@ -1,6 +1,7 @@
 //! Messages for partitions.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::cluster::TopicPartition;
@@ -11,13 +12,19 @@ use crate::protocol::message_set::MessageSet;
 use crate::protocol::reader::Reader;
 use crate::protocol::request::Request;
 use crate::protocol::request::Response;
+use crate::protocol::request::check_decoded;
+use crate::protocol::request::check_encoded;
 use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
 
-/// Appends messages to partitions. Versions 0 and 1, whose requests are the same.
+/// Appends messages to partitions. Versions 0 to 3.
+///
+/// The version goes by the messages: formats 0 and 1 fit into versions 0 to 2, format 2 needs version 3.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProduceRequest {
+    /// The transaction that the messages belong to; version 3 only, not written in others.
+    pub transactional_id: Option<String>,
     /// When the broker answers.
     pub acks: RequiredAcks,
     /// How long the broker waits for the replicas that `acks` asks for.
@@ -67,11 +74,15 @@ pub struct ProducedPartition {
     pub error: Option<ErrorCode>,
     /// Offset of the first message; `None` when there is none.
     pub base_offset: Option<i64>,
+    /// When the broker appended them, in milliseconds since 1970; `None` where the messages keep the producer's
+    /// times, and before version 2.
+    pub log_append_time: Option<i64>,
 }
 
 impl Request for ProduceRequest {
     const API: &'static str = "Produce";
     const KEY: i16 = 0;
+    const VERSIONS: RangeInclusive<i16> = 0..=3;
     type Response = ProduceResponse;
 
     fn is_answered(&self) -> bool {
@@ -79,7 +90,10 @@ impl Request for ProduceRequest {
     }
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<ProduceRequest>(version)?;
+        if version >= 3 {
+            body.nullable_string("transactional_id", self.transactional_id.as_deref())?;
+        }
         body.i16(self.acks.to_wire());
         body.milliseconds("timeout_ms", self.timeout)?;
         topic_groups::write(body, &self.partitions, |body, partition| {
@@ -88,8 +102,13 @@ impl Request for ProduceRequest {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<ProduceRequest>(version)?;
+        let transactional_id = match version {
+            3.. => body.nullable_string("transactional_id")?,
+            _ => None,
+        };
         Ok(Self {
+            transactional_id,
             acks: RequiredAcks::from_wire(body.i16("acks")?),
             timeout: body.milliseconds("timeout_ms")?,
             partitions: topic_groups::read(body, |body, topic_partition| {
@@ -104,10 +123,13 @@ impl Request for ProduceRequest {
 
 impl Response for ProduceResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
-        check_encoded(version)?;
+        check_encoded::<ProduceRequest>(version)?;
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i16(partition.error.map_or(0, ErrorCode::code));
             body.i64(partition.base_offset.unwrap_or(-1));
+            if version >= 2 {
+                body.i64(partition.log_append_time.unwrap_or(-1));
+            }
             Ok(())
         })?;
         if version >= 1 {
@@ -118,12 +140,16 @@ impl Response for ProduceResponse {
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
-        check_decoded(version)?;
+        check_decoded::<ProduceRequest>(version)?;
         let partitions = topic_groups::read(body, |body, topic_partition| {
             Ok(ProducedPartition {
                 topic_partition,
                 error: ErrorCode::from_wire(body.i16("error_code")?),
                 base_offset: Some(body.i64("base_offset")?).filter(|offset| *offset >= 0),
+                log_append_time: match version {
+                    2.. => Some(body.i64("log_append_time_ms")?).filter(|time| *time >= 0),
+                    _ => None,
+                },
             })
         })?;
         let throttle_time = match version {
@@ -166,21 +192,5 @@ impl OfPartition for ProducePartition {
 impl OfPartition for ProducedPartition {
     fn topic_partition(&self) -> &TopicPartition {
         &self.topic_partition
-    }
-}
-
-fn check_encoded(version: i16) -> Result<(), EncodeError> {
-    let api = ProduceRequest::API;
-    match version {
-        0 | 1 => Ok(()),
-        version => Err(EncodeError::Version { api, version }),
-    }
-}
-
-fn check_decoded(version: i16) -> Result<(), DecodeError> {
-    let api = ProduceRequest::API;
-    match version {
-        0 | 1 => Ok(()),
-        version => Err(DecodeError::Version { api, version }),
     }
 }

@@ -71,6 +71,11 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// One byte, signed.
+    pub(crate) fn i8(&mut self, field: &'static str) -> Result<i8, DecodeError> {
+        self.fixed(field).map(i8::from_be_bytes)
+    }
+
     /// Two bytes, signed.
     pub(crate) fn i16(&mut self, field: &'static str) -> Result<i16, DecodeError> {
         self.fixed(field).map(i16::from_be_bytes)
@@ -137,15 +142,26 @@ impl<R: Read> Reader<R> {
     pub(crate) fn array<T>(
         &mut self,
         field: &'static str,
-        mut item: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+        item: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
         // An element takes a byte at least, so a count is checked just as a length is.
         let count = self.length(field)?;
-        let mut items = Vec::new();
-        for _ in 0..count {
-            items.push(item(self)?);
+        self.items(count, item)
+    }
+
+    /// As [`array`](Self::array), where null has a meaning of its own.
+    pub(crate) fn nullable_array<T>(
+        &mut self,
+        field: &'static str,
+        item: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<Vec<T>>, DecodeError> {
+        match self.i32(field)? {
+            -1 => Ok(None),
+            count => {
+                let count = self.checked_length(field, i64::from(count))?;
+                self.items(count, item).map(Some)
+            }
         }
-        Ok(items)
     }
 
     /// A length or count of four bytes, checked against the bytes left; -1, which is null, is read as 0.
@@ -196,6 +212,18 @@ impl<R: Read> Reader<R> {
             }
         }
         (read, Ok(()))
+    }
+
+    fn items<T>(
+        &mut self,
+        count: usize,
+        mut item: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
     }
 
     fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {

@@ -1,6 +1,7 @@
 //! What all requests and responses have in common, and the frames around them.
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use crate::protocol::decode_error::DecodeError;
 use crate::protocol::encode_error::EncodeError;
@@ -15,6 +16,8 @@ pub(crate) trait Request: Sized {
     const API: &'static str;
     /// Number of the API on the wire.
     const KEY: i16;
+    /// The versions whose layouts are known here.
+    const VERSIONS: RangeInclusive<i16>;
     /// What answers it.
     type Response: Response;
 
@@ -45,6 +48,24 @@ pub(crate) trait Response: Sized {
 
     /// Reads a body in the layout of `version`. Bytes after it are left alone.
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError>;
+}
+
+/// Refuses to write a version whose layout is not known.
+pub(super) fn check_encoded<Q: Request>(version: i16) -> Result<(), EncodeError> {
+    let api = Q::API;
+    match Q::VERSIONS.contains(&version) {
+        true => Ok(()),
+        false => Err(EncodeError::Version { api, version }),
+    }
+}
+
+/// Refuses to read a version whose layout is not known.
+pub(super) fn check_decoded<Q: Request>(version: i16) -> Result<(), DecodeError> {
+    let api = Q::API;
+    match Q::VERSIONS.contains(&version) {
+        true => Ok(()),
+        false => Err(DecodeError::Version { api, version }),
+    }
 }
 
 /// The whole frame of a request, made in `buffer`, whose memory is used again.

@@ -27,6 +27,11 @@ impl Writer {
         Ok(self.frame)
     }
 
+    /// One byte, signed.
+    pub(crate) fn i8(&mut self, value: i8) {
+        self.frame.extend_from_slice(&value.to_be_bytes());
+    }
+
     /// Two bytes, signed.
     pub(crate) fn i16(&mut self, value: i16) {
         self.frame.extend_from_slice(&value.to_be_bytes());
@@ -95,6 +100,22 @@ impl Writer {
     pub(crate) fn count(&mut self, field: &'static str, count: usize) -> Result<(), EncodeError> {
         self.i32(length(field, count)?);
         Ok(())
+    }
+
+    /// As [`array`](Self::array), or null.
+    pub(crate) fn nullable_array<T>(
+        &mut self,
+        field: &'static str,
+        items: Option<&[T]>,
+        item: impl FnMut(&mut Self, &T) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        match items {
+            Some(items) => self.array(field, items, item),
+            None => {
+                self.i32(-1);
+                Ok(())
+            }
+        }
     }
 
     /// A run of items with their count in front.

@@ -66,6 +66,7 @@ fn produce_all_kinds(cluster: &mut RealCluster, topic: &str) {
                     topic_partition: TopicPartition::new(topic, partition),
                     message_set: set.build().unwrap(),
                 }],
+                ..ProduceRequest::default()
             };
             let response = producer.send(&request).unwrap().unwrap();
             assert_eq!(response.partitions[0].error, None, "{codec:?}");

@@ -67,12 +67,13 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.queued_max_bytes(), 64 * 1024 * 1024);
     assert_eq!(config.consumed_on(), ConsumedOn::Next);
     assert_eq!(config.on_bad_message(), OnBadMessage::Fail);
+    assert_eq!(config.isolation_level(), IsolationLevel::ReadUncommitted);
     assert_eq!(config.metadata_max_age(), ms(300_000));
     assert!(config.unrecognised_keys().is_empty());
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 33] = [
+const ALL: [(&str, &str); 34] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -105,6 +106,7 @@ const ALL: [(&str, &str); 33] = [
     ("queued.max.bytes", "6"),
     ("consumed.on", "return"),
     ("on.bad.message", "skip"),
+    ("isolation.level", "read_committed"),
     ("metadata.max.age.ms", "17"),
 ];
 
@@ -142,6 +144,7 @@ fn all_setters() -> ConsumerConfigBuilder {
         .queued_max_bytes(6)
         .consumed_on(ConsumedOn::Return)
         .on_bad_message(OnBadMessage::Skip)
+        .isolation_level(IsolationLevel::ReadCommitted)
         .metadata_max_age(ms(17))
 }
 
@@ -190,6 +193,7 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.queued_max_bytes(), 6);
     assert_eq!(config.consumed_on(), ConsumedOn::Return);
     assert_eq!(config.on_bad_message(), OnBadMessage::Skip);
+    assert_eq!(config.isolation_level(), IsolationLevel::ReadCommitted);
     assert_eq!(config.metadata_max_age(), ms(17));
 }
 
@@ -409,6 +413,11 @@ fn a_choice_is_one_of_its_words() {
         ("auto.offset.reset", "earliest", ["`smallest`", "`largest`"]),
         ("consumed.on", "Next", ["`next`", "`return`"]),
         ("on.bad.message", "seek", ["`fail`", "`skip`"]),
+        (
+            "isolation.level",
+            "committed",
+            ["`read_uncommitted`", "`read_committed`"],
+        ),
         ("offsets.storage", "disk", ["`zookeeper`", "`kafka`"]),
         (
             "partition.assignment.strategy",

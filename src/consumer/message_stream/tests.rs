@@ -11,9 +11,15 @@ use crate::events::event_channel;
 use crate::fetch::BufferPool;
 use crate::fetch::Chunk;
 use crate::fetch::PooledBuffer;
+use crate::protocol::AbortedTransaction;
+use crate::protocol::AbortedTransactions;
 use crate::protocol::Codec;
+use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
 use crate::protocol::MessageSetBuilder;
+use crate::protocol::NewMessage;
+use crate::protocol::Timestamp;
+use crate::protocol::TimestampType;
 
 use super::*;
 
@@ -67,6 +73,10 @@ impl Bench {
 
     /// Puts a set into the queue as the fetcher does, asked for at the position of the partition.
     fn fetch(&self, set: impl AsRef<[u8]>, next: i64) {
+        self.fetch_without(set, next, AbortedTransactions::default());
+    }
+
+    fn fetch_without(&self, set: impl AsRef<[u8]>, next: i64, aborted: AbortedTransactions) {
         let (waiter, _token) = bounded(1);
         let bytes = set.as_ref().to_vec();
         let FetchedAt { offset, epoch } = self.position();
@@ -77,6 +87,7 @@ impl Bench {
             high_watermark: Some(1000),
             charge: self.info.queue().reserve(bytes.len(), &waiter).unwrap(),
             message_set: PooledBuffer::new(bytes, &self.pool),
+            aborted,
         };
         assert!(self.info.enqueue(chunk, next));
     }
@@ -599,4 +610,139 @@ fn the_partition_of_another_stream_is_not_moved() {
     assert!(bench.stream.seek(&partition, 5).is_err());
     assert_eq!(bench.stream.skip_bad_message(&partition), None);
     other.seek(&partition, 5).unwrap();
+}
+
+/// A batch of format 2 at these offsets.
+fn batch(codec: Option<Codec>, offsets: impl IntoIterator<Item = i64>) -> MessageSet {
+    let builder = codec.map_or_else(MessageSetBuilder::new, MessageSetBuilder::compressed);
+    filled(builder.in_format(MessageFormat::V2), offsets)
+}
+
+/// A set that a 3.9.1 broker stored: a committed transaction, an aborted one and a committed one, their markers at
+/// offsets 3, 7 and 9, and other messages between them at 2 and 5.
+fn transactions() -> Vec<u8> {
+    let hex = include_str!("../../../tests/fixtures/vectors/log-3.9-transactions.hex");
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
+
+fn offsets(bench: &mut Bench) -> Vec<i64> {
+    std::iter::from_fn(|| Some(bench.stream.try_next()?.ok()?.offset())).collect()
+}
+
+#[test]
+fn messages_of_every_format_come_one_after_the_other() {
+    let mut bench = Bench::new(0);
+    let wrapper = MessageSetBuilder::compressed(Codec::Gzip).in_format(MessageFormat::V1);
+    let sets = [
+        plain(0..2),
+        filled(wrapper, 2..4),
+        batch(None, 4..6),
+        batch(Some(Codec::Lz4), 6..8),
+        compressed(8..10),
+    ];
+    let bytes: Vec<&[u8]> = sets.iter().map(MessageSet::as_bytes).collect();
+    bench.fetch(bytes.concat(), 10);
+    assert_eq!(bench.drain(), (0..10).collect::<Vec<_>>());
+    // And from within a batch on.
+    for start in [5, 7] {
+        let mut bench = Bench::new(start);
+        bench.fetch(bytes.concat(), 10);
+        assert_eq!(bench.drain(), (start..10).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn time_and_headers_come_with_the_message() {
+    for codec in [None, Some(Codec::Gzip)] {
+        let mut bench = Bench::new(0);
+        let builder = codec.map_or_else(MessageSetBuilder::new, MessageSetBuilder::compressed);
+        let mut builder = builder.in_format(MessageFormat::V2);
+        let headers: [(&str, Option<&[u8]>); 2] = [("a", Some(b"1")), ("a", None)];
+        let message = NewMessage {
+            value: Some(b"value 0"),
+            timestamp: Some(7),
+            headers: &headers,
+            ..NewMessage::default()
+        };
+        builder.add(0, &message).unwrap();
+        builder.message(1, None, Some(b"value 1")).unwrap();
+        bench.fetch(builder.build().unwrap(), 2);
+        let message = bench.stream.try_next().unwrap().unwrap();
+        let timestamp = Timestamp {
+            millis: 7,
+            timestamp_type: TimestampType::CreateTime,
+        };
+        assert_eq!(message.timestamp(), Some(timestamp));
+        let found: Vec<_> = message
+            .headers()
+            .map(|header| (header.name.into_owned(), header.value))
+            .collect();
+        let a = || String::from("a");
+        assert_eq!(found, [(a(), Some(&b"1"[..])), (a(), None)]);
+        let visited = bench.stream.visit_batch(1, Duration::ZERO, |message| {
+            assert_eq!(message.timestamp(), None);
+            assert_eq!(message.headers().len(), 0);
+        });
+        assert!(matches!(visited, Some(Ok(1))));
+    }
+}
+
+#[test]
+fn markers_are_not_delivered_and_count_as_consumed() {
+    // They take up offsets: a position that stays before a marker would never reach the end of the log.
+    let mut bench = Bench::new(0);
+    bench.fetch(transactions(), 10);
+    assert_eq!(offsets(&mut bench), [0, 1, 2, 4, 5, 6, 8]);
+    assert!(bench.stream.try_next().unwrap().is_err());
+    assert_eq!(bench.info.consumed(), Some(10));
+}
+
+#[test]
+fn a_set_of_nothing_but_markers_counts_as_consumed() {
+    let mut bench = Bench::new(9);
+    let set = transactions();
+    bench.fetch(&set[set.len() - 78..], 10);
+    assert!(bench.stream.try_next().unwrap().is_err());
+    assert!(bench.stream.try_next().unwrap().is_err());
+    assert_eq!(bench.info.consumed(), Some(10));
+}
+
+#[test]
+fn aborted_messages_are_left_out_where_the_chunk_names_them() {
+    let set = transactions();
+    // The aborted transaction is of the producer that wrote the first batch.
+    let producer_id = i64::from_be_bytes(set[43..51].try_into().unwrap());
+    let aborted = AbortedTransaction {
+        producer_id,
+        first_offset: 4,
+    };
+    let mut bench = Bench::new(0);
+    bench.fetch_without(set, 10, AbortedTransactions::new(vec![aborted]));
+    assert_eq!(offsets(&mut bench), [0, 1, 2, 5, 8]);
+    assert!(bench.stream.try_next().unwrap().is_err());
+    assert_eq!(bench.info.consumed(), Some(10));
+}
+
+#[test]
+fn a_corrupt_batch_is_told_once_and_passed_as_a_whole() {
+    let mut bench = Bench::new(6);
+    let mut bad = batch(None, 5..8).as_bytes().to_vec();
+    *bad.last_mut().unwrap() ^= 1;
+    let set = [&bad, batch(None, 8..9).as_bytes()].concat();
+    bench.fetch(set.clone(), 9);
+    assert!(matches!(bench.next(), Some(Err(StreamError::Timeout))));
+    // Fetched again, it is still there.
+    bench.fetch(set, 9);
+    let error = bench.next().unwrap().unwrap_err();
+    assert!(
+        matches!(error, StreamError::Corrupt { offset: 6, .. }),
+        "{error}"
+    );
+    let partition = TopicPartition::new("orders", 0);
+    assert_eq!(bench.stream.skip_bad_message(&partition), Some(6));
+    assert_eq!(bench.position().offset, 8);
+    bench.fetch(batch(None, 8..9), 9);
+    assert_eq!(bench.drain(), [8]);
 }

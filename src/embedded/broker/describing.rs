@@ -19,7 +19,12 @@ impl RequestHandler {
     /// Describes the topics, and creates those that do not exist where that is wanted.
     pub(super) fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
         // A topic that is asked for twice is answered once.
-        let wanted: BTreeSet<&str> = request.topics.iter().map(String::as_str).collect();
+        let wanted: BTreeSet<&str> = request
+            .topics
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         let mut created = BTreeSet::new();
         for topic in &wanted {
             match self.create_when_missing(topic) {
@@ -41,18 +46,19 @@ impl RequestHandler {
             MetadataResponse {
                 brokers: brokers(state),
                 topics: topics.collect(),
+                ..MetadataResponse::default()
             }
         })
     }
 
     pub(super) fn refuse_metadata(request: &MetadataRequest, code: ErrorCode) -> MetadataResponse {
-        let wanted: BTreeSet<&String> = request.topics.iter().collect();
+        let wanted: BTreeSet<&String> = request.topics.iter().flatten().collect();
         MetadataResponse {
-            brokers: Vec::new(),
             topics: wanted
                 .into_iter()
                 .map(|topic| failed(topic, code))
                 .collect(),
+            ..MetadataResponse::default()
         }
     }
 
@@ -102,6 +108,7 @@ fn described(state: &ClusterState, topic: &str) -> TopicMetadata {
     TopicMetadata {
         error: None,
         topic: topic.to_owned(),
+        is_internal: topic == OFFSETS_TOPIC,
         partitions: partitions
             .map(|(number, partition)| described_partition(state, number, partition))
             .collect(),
@@ -140,6 +147,7 @@ fn failed(topic: &str, code: ErrorCode) -> TopicMetadata {
     TopicMetadata {
         error: Some(code),
         topic: topic.to_owned(),
+        is_internal: topic == OFFSETS_TOPIC,
         partitions: Vec::new(),
     }
 }

@@ -17,6 +17,7 @@ use crate::protocol::ListOffsetsPartition;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
 use crate::protocol::MessageSet;
+use crate::protocol::PartitionHeader;
 use crate::protocol::PartitionOffsets;
 use crate::protocol::Replica;
 use crate::thread::StopSignal;
@@ -41,22 +42,22 @@ impl RequestHandler {
             if is_enough { Ok(parts) } else { Err(parts) }
         });
         FetchResponse {
-            throttle_time: None,
             partitions: wanted
                 .iter()
                 .zip(parts)
                 .map(|(wanted, read)| fetched(&wanted.topic_partition, read))
                 .collect(),
+            ..FetchResponse::default()
         }
     }
 
     pub(super) fn refuse_fetch(request: &FetchRequest, code: ErrorCode) -> FetchResponse {
         let partitions = request.partitions.iter();
         FetchResponse {
-            throttle_time: None,
             partitions: partitions
                 .map(|wanted| fetched(&wanted.topic_partition, Err(code)))
                 .collect(),
+            ..FetchResponse::default()
         }
     }
 
@@ -70,6 +71,7 @@ impl RequestHandler {
                     listed(&wanted.topic_partition, offsets)
                 })
                 .collect(),
+            ..ListOffsetsResponse::default()
         })
     }
 
@@ -82,6 +84,7 @@ impl RequestHandler {
             partitions: partitions
                 .map(|wanted| listed(&wanted.topic_partition, Err(code)))
                 .collect(),
+            ..ListOffsetsResponse::default()
         }
     }
 }
@@ -133,8 +136,11 @@ fn fetched(of: &TopicPartition, read: Read) -> FetchedPartition {
     };
     FetchedPartition {
         topic_partition: of.clone(),
-        error,
-        high_watermark,
+        header: PartitionHeader {
+            error,
+            high_watermark,
+            ..PartitionHeader::default()
+        },
         message_set: MessageSet::from(set),
     }
 }
@@ -167,6 +173,7 @@ fn listed(of: &TopicPartition, offsets: Result<Vec<i64>, ErrorCode>) -> Partitio
     PartitionOffsets {
         topic_partition: of.clone(),
         error: offsets.as_ref().err().copied(),
+        timestamp: None,
         offsets: offsets.unwrap_or_default(),
     }
 }

@@ -7,8 +7,10 @@ use crate::error::ErrorCode;
 use crate::protocol::Codec;
 use crate::protocol::Entry;
 use crate::protocol::EntryCursor;
+use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
 use crate::protocol::MessageSetBuilder;
+use crate::protocol::OuterEntries;
 
 /// A set ready to be appended.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(super) struct AssignedSet {
 
 /// Gives the messages of `set` their offsets, the first one `next_offset`, and checks all of them.
 ///
+/// Only format 0 is taken: messages of another one are corrupt to the brokers that are played here.
 /// As in Kafka 0.8.2.2: a cut end is dropped; a set with a compressed message in it becomes one compressed message of
 /// the last codec used, nested ones flattened; an entry of more than `most` bytes is refused before and after that.
 pub(super) fn assign_offsets(
@@ -27,6 +30,9 @@ pub(super) fn assign_offsets(
     next_offset: i64,
     most: usize,
 ) -> Result<AssignedSet, ErrorCode> {
+    if OuterEntries::new(set.as_bytes()).any(|entry| entry.magic() != MessageFormat::V0.magic()) {
+        return Err(ErrorCode::CorruptMessage);
+    }
     let mut rewritten = Vec::with_capacity(set.len());
     let mut cursor = EntryCursor::outer();
     let mut start = 0;
@@ -181,6 +187,19 @@ mod tests {
         let cut = MessageSet::from(whole.as_bytes()[..whole.len() - 1].to_vec());
         let assigned = assign_offsets(&cut, 7, 100).unwrap();
         assert_eq!(messages(&assigned), numbered(7, &["a"]));
+    }
+
+    #[test]
+    fn messages_of_a_later_format_are_refused() {
+        // Their offsets would have been written over what is none, and each record taken for an entry.
+        for format in [MessageFormat::V1, MessageFormat::V2] {
+            let mut builder = MessageSetBuilder::new().in_format(format);
+            builder.message(0, None, Some(b"a")).unwrap();
+            let later = builder.build().unwrap();
+            let both = [set(None, &["b"]).as_bytes(), later.as_bytes()].concat();
+            let code = assign_offsets(&MessageSet::from(both), 0, 1000).unwrap_err();
+            assert_eq!(code, ErrorCode::CorruptMessage);
+        }
     }
 
     #[test]

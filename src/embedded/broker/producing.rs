@@ -146,5 +146,6 @@ fn produced(of: &TopicPartition, outcome: Result<Appended, ErrorCode>) -> Produc
         topic_partition: of.clone(),
         error: outcome.as_ref().err().copied(),
         base_offset: outcome.ok().and_then(|appended| appended.base_offset),
+        log_append_time: None,
     }
 }

@@ -111,8 +111,8 @@ fn meaning(api_key: u8, answer: &[u8]) -> Vec<String> {
                     format!(
                         "{} {:?} {:?} {}",
                         partition.topic_partition,
-                        partition.error,
-                        partition.high_watermark,
+                        partition.header.error,
+                        partition.header.high_watermark,
                         content(&partition.message_set)
                     )
                 })

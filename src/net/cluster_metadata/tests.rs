@@ -8,6 +8,7 @@ use crossbeam_channel::bounded;
 use crossbeam_channel::unbounded;
 
 use super::*;
+use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::net::fake_broker::FakeBroker;
@@ -44,8 +45,9 @@ impl Directory {
 }
 
 impl BrokerDirectory for Directory {
-    fn brokers(&self, _stop: &StopSignal) -> Result<Vec<Broker>, Error> {
-        Ok(self.brokers.lock().clone())
+    fn brokers(&self, _stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
+        let registered = self.brokers.lock().clone();
+        Ok(RegisteredBrokers::in_version(1, registered))
     }
 
     fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {
@@ -111,6 +113,7 @@ fn topic(name: &str, partitions: Vec<PartitionMetadata>) -> TopicMetadata {
     TopicMetadata {
         error: None,
         topic: String::from(name),
+        is_internal: false,
         partitions,
     }
 }
@@ -119,19 +122,21 @@ fn bad_topic(name: &str, code: ErrorCode) -> TopicMetadata {
     TopicMetadata {
         error: Some(code),
         topic: String::from(name),
+        is_internal: false,
         partitions: Vec::new(),
     }
 }
 
 /// Brokers 1 and 2, and two partitions for each topic, led by one of them each.
 fn healthy(request: MetadataRequest) -> MetadataResponse {
-    let topics = request.topics.iter().map(|name| {
+    let topics = request.topics.iter().flatten().map(|name| {
         let partitions = vec![partition(0, Some(1), None), partition(1, Some(2), None)];
         topic(name, partitions)
     });
     MetadataResponse {
         brokers: vec![somewhere(1), somewhere(2)],
         topics: topics.collect(),
+        ..MetadataResponse::default()
     }
 }
 
@@ -275,11 +280,11 @@ fn without_a_broker_there_is_no_metadata() {
 #[test]
 fn an_empty_broker_list_never_replaces_a_known_one() {
     let healthy = healthy(MetadataRequest {
-        topics: names(&["a"]),
+        topics: Some(names(&["a"])),
     });
     let empty = MetadataResponse {
-        brokers: Vec::new(),
         topics: vec![bad_topic("b", ErrorCode::UnknownServerError)],
+        ..MetadataResponse::default()
     };
     let broker = giving(vec![healthy, empty]);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
@@ -301,6 +306,7 @@ fn a_broker_left_out_stays_while_it_lives() {
     let list = |ids: &[i32], name: &str| MetadataResponse {
         brokers: ids.iter().map(|id| somewhere(*id)).collect(),
         topics: vec![topic(name, vec![partition(0, Some(ids[0]), None)])],
+        ..MetadataResponse::default()
     };
     let broker = giving(vec![list(&[1, 2], "a"), list(&[3], "b"), list(&[3], "b")]);
     let directory = Directory::of(vec![broker.as_broker(1), somewhere(2), somewhere(3)]);
@@ -323,13 +329,13 @@ fn a_broker_left_out_stays_while_it_lives() {
 fn one_illegal_name_spoils_nothing_for_the_other_topics() {
     // As 0.8.2.2: one illegal name, and all topics of the request carry its error, without brokers.
     let broker = FakeBroker::answering(|request: MetadataRequest| {
-        if request.topics.iter().any(|name| name == "a:b") {
-            let topics = request.topics.iter();
+        if request.topics.iter().flatten().any(|name| name == "a:b") {
+            let topics = request.topics.iter().flatten();
             return MetadataResponse {
-                brokers: Vec::new(),
                 topics: topics
                     .map(|name| bad_topic(name, ErrorCode::InvalidTopic))
                     .collect(),
+                ..MetadataResponse::default()
             };
         }
         healthy(request)
@@ -348,7 +354,7 @@ fn one_illegal_name_spoils_nothing_for_the_other_topics() {
 
 #[test]
 fn a_leader_is_known_when_its_address_is_whatever_the_code_says() {
-    let mut answer = healthy(MetadataRequest { topics: Vec::new() });
+    let mut answer = healthy(MetadataRequest { topics: None });
     answer.topics.push(topic(
         "a",
         vec![
@@ -371,7 +377,7 @@ fn a_leader_is_known_when_its_address_is_whatever_the_code_says() {
 #[test]
 fn a_leader_that_the_answer_does_not_list_is_unknown_even_if_an_older_one_did() {
     let first = healthy(MetadataRequest {
-        topics: names(&["a"]),
+        topics: Some(names(&["a"])),
     });
     let mut second = first.clone();
     second.brokers.pop();
@@ -387,7 +393,11 @@ fn a_leader_that_the_answer_does_not_list_is_unknown_even_if_an_older_one_did() 
 #[test]
 fn a_topic_that_zookeeper_does_not_know_is_never_asked_for() {
     let broker = FakeBroker::answering(|request: MetadataRequest| {
-        assert_eq!(request.topics, ["a"], "asking would create it");
+        assert_eq!(
+            request.topics,
+            Some(names(&["a"])),
+            "asking would create it"
+        );
         healthy(request)
     });
     let directory = Directory::of(vec![broker.as_broker(1)]);
@@ -413,10 +423,10 @@ fn a_topic_that_zookeeper_does_not_know_is_never_asked_for() {
 #[test]
 fn a_topic_that_the_answer_lacks_is_no_longer_known() {
     let first = healthy(MetadataRequest {
-        topics: names(&["a", "b"]),
+        topics: Some(names(&["a", "b"])),
     });
     let second = healthy(MetadataRequest {
-        topics: names(&["b"]),
+        topics: Some(names(&["b"])),
     });
     let broker = giving(vec![first, second]);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
@@ -460,6 +470,7 @@ fn a_partition_that_was_added_to_a_known_topic_is_asked_for() {
                 .map(|number| partition(number, Some(1), None))
                 .collect(),
         )],
+        ..MetadataResponse::default()
     };
     let broker = giving(vec![answer(1), answer(2)]);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
@@ -479,7 +490,7 @@ fn a_topic_that_is_being_deleted_is_not_asked_for_by_name() {
     let broker = FakeBroker::answering(move |request: MetadataRequest| {
         asked.send(request.topics).unwrap();
         healthy(MetadataRequest {
-            topics: names(&["a", "another"]),
+            topics: Some(names(&["a", "another"])),
         })
     });
     let directory = Directory::of(vec![broker.as_broker(1)]);
@@ -488,7 +499,7 @@ fn a_topic_that_is_being_deleted_is_not_asked_for_by_name() {
     let view = metadata
         .view_of(&firsts(&["a"]), &never().signal())
         .unwrap();
-    assert_eq!(questions.recv().unwrap(), [""; 0], "all topics");
+    assert_eq!(questions.recv().unwrap(), None, "all topics");
     assert!(view.leader(&TopicPartition::new("a", 0)).is_some());
     assert!(view.topic("another").is_none(), "nobody wants it");
 }
@@ -514,9 +525,10 @@ fn a_missing_leader_and_a_failed_try_leave_the_view_stale() {
     let leaderless = MetadataResponse {
         brokers: vec![somewhere(1)],
         topics: vec![topic("a", vec![partition(0, None, None)])],
+        ..MetadataResponse::default()
     };
     let healthy = healthy(MetadataRequest {
-        topics: names(&["a"]),
+        topics: Some(names(&["a"])),
     });
     let broker = giving(vec![leaderless, healthy.clone(), healthy]);
     let directory = Directory::of(vec![broker.as_broker(1)]);

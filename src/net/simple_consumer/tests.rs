@@ -12,6 +12,7 @@ use crossbeam_channel::bounded;
 use crossbeam_channel::unbounded;
 
 use super::*;
+use crate::error::ErrorCode;
 use crate::net::fake_broker::FakeBroker;
 use crate::net::fake_broker::FakeBrokerBuilder;
 use crate::net::fake_broker::FullPort;
@@ -21,6 +22,7 @@ use crate::net::fake_broker::await_hang_up;
 use crate::net::fake_broker::closed_port;
 use crate::protocol::FetchedPartition;
 use crate::protocol::MessageSet;
+use crate::protocol::PartitionHeader;
 use crate::protocol::PartitionOffsets;
 use crate::protocol::TopicMetadata;
 
@@ -42,17 +44,18 @@ fn consumer_of(address: BrokerAddress, socket_timeout: Duration) -> SimpleConsum
 
 fn of_topic(topic: &str) -> MetadataResponse {
     MetadataResponse {
-        brokers: Vec::new(),
         topics: vec![TopicMetadata {
             error: None,
             topic: String::from(topic),
+            is_internal: false,
             partitions: Vec::new(),
         }],
+        ..MetadataResponse::default()
     }
 }
 
 fn echo(request: MetadataRequest) -> MetadataResponse {
-    of_topic(&request.topics.join(","))
+    of_topic(&request.topics.unwrap_or_default().join(","))
 }
 
 /// A broker that does `fault` with the first `times` metadata requests, and echoes the later ones.
@@ -477,11 +480,13 @@ fn offsets_broker() -> FakeBroker {
             Some(PartitionOffsets {
                 topic_partition: asked.topic_partition,
                 error,
+                timestamp: None,
                 offsets,
             })
         });
         ListOffsetsResponse {
             partitions: answered.collect(),
+            ..ListOffsetsResponse::default()
         }
     })
 }
@@ -535,8 +540,10 @@ fn an_offset_that_is_refused_or_left_out_is_an_error_that_names_the_partition() 
 fn fetched(number: i32, bytes: &[u8]) -> FetchedPartition {
     FetchedPartition {
         topic_partition: partition(number),
-        error: None,
-        high_watermark: Some(100),
+        header: PartitionHeader {
+            high_watermark: Some(100),
+            ..PartitionHeader::default()
+        },
         message_set: MessageSet::from(bytes.to_vec()),
     }
 }
@@ -547,10 +554,18 @@ fn two_partitions() -> FetchRequest {
         .fetch(partition(1), 7, 1000)
 }
 
+fn fetch_into(
+    consumer: &SimpleConsumer,
+    mut wanted: FetchRequest,
+    sink: &mut Sink,
+) -> Result<FetchOutcome, Error> {
+    consumer.fetch_into(&mut FetchSession::new(), &mut wanted, sink)
+}
+
 fn two_answers() -> FetchResponse {
     FetchResponse {
-        throttle_time: None,
         partitions: vec![fetched(0, &[1; 600]), fetched(1, &[2; 700])],
+        ..FetchResponse::default()
     }
 }
 
@@ -575,11 +590,13 @@ impl FetchSink for Sink {
         &mut self,
         topic: &str,
         partition: i32,
-        error: Option<ErrorCode>,
-        high_watermark: Option<i64>,
+        header: PartitionHeader,
         message_set: Vec<u8>,
     ) {
-        assert_eq!((topic, error, high_watermark), ("topic", None, Some(100)));
+        assert_eq!(
+            (topic, header.error, header.high_watermark),
+            ("topic", None, Some(100))
+        );
         self.partitions
             .send((partition, message_set.len()))
             .unwrap();
@@ -610,7 +627,7 @@ fn a_partition_is_handed_over_before_the_frame_is_complete() {
     let consumer = consumer_of(broker.address(), LONG);
     let (mut sink, received) = Sink::new();
     thread::scope(|scope| {
-        let fetching = scope.spawn(|| consumer.fetch_into(&two_partitions(), &mut sink));
+        let fetching = scope.spawn(|| fetch_into(&consumer, two_partitions(), &mut sink));
         assert_eq!(received.recv_timeout(LONG), Ok((0, 600)));
         assert!(received.try_recv().is_err(), "half of it is not there yet");
         go_on.send_timeout((), LONG).unwrap();
@@ -639,7 +656,7 @@ fn a_fetch_that_brought_no_partition_is_repeated() {
     let broker = broken_off_at(300);
     let (mut sink, received) = Sink::new();
     let consumer = consumer_of(broker.address(), LONG);
-    consumer.fetch_into(&two_partitions(), &mut sink).unwrap();
+    fetch_into(&consumer, two_partitions(), &mut sink).unwrap();
     let received: Vec<_> = received.try_iter().collect();
     assert_eq!(received, [(0, 600), (1, 700)]);
     assert_eq!(broker.received().len(), 2);
@@ -650,13 +667,11 @@ fn a_fetch_that_brought_a_partition_is_not_repeated() {
     let broker = broken_off_at(800);
     let (mut sink, received) = Sink::new();
     let consumer = consumer_of(broker.address(), LONG);
-    let error = consumer
-        .fetch_into(&two_partitions(), &mut sink)
-        .unwrap_err();
+    let error = fetch_into(&consumer, two_partitions(), &mut sink).unwrap_err();
     assert_eq!(kind_of(&error), Some(ErrorKind::UnexpectedEof));
     assert_eq!(received.try_iter().collect::<Vec<_>>(), [(0, 600)]);
     assert_eq!(broker.received().len(), 1);
-    consumer.fetch_into(&two_partitions(), &mut sink).unwrap();
+    fetch_into(&consumer, two_partitions(), &mut sink).unwrap();
     assert_eq!(
         received.len(),
         2,
@@ -674,7 +689,7 @@ fn a_fetch_may_not_wait_for_longer_than_the_socket() {
     let error = consumer.fetch(&request).unwrap_err();
     assert!(error.to_string().contains("201 ms"), "{error}");
     let (mut sink, _received) = Sink::new();
-    let error = consumer.fetch_into(&request, &mut sink).unwrap_err();
+    let error = fetch_into(&consumer, request, &mut sink).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument { .. }), "{error:?}");
 }
 

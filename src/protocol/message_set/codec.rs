@@ -3,11 +3,14 @@
 use std::fmt;
 
 use crate::protocol::message_set::corrupt_message::CorruptReason;
+use crate::protocol::message_set::format::MessageFormat;
 use crate::protocol::message_set::gzip;
 use crate::protocol::message_set::lz4;
 use crate::protocol::message_set::snappy;
+#[cfg(feature = "zstd")]
+use crate::protocol::message_set::zstandard;
 
-/// A compression that message format 0 knows.
+/// How messages are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// RFC 1952.
@@ -16,12 +19,16 @@ pub enum Codec {
     Snappy,
     /// An LZ4 frame (Kafka 0.8.2 and later).
     Lz4,
+    /// RFC 8878 (KIP-110, Kafka 2.1 and later): in message format 2 only, and needs the cargo feature `zstd`.
+    Zstd,
 }
 
 impl Codec {
     const MASK: u8 = 7;
 
-    /// The codec of a message; `None` where it is not compressed, the number of the codec where it is unknown.
+    /// The codec of a message of format 0 or 1; `None` where it is not compressed, the number of the codec where it
+    /// is unknown.
+    #[inline]
     pub(crate) fn of_attributes(attributes: u8) -> Result<Option<Self>, u8> {
         match attributes & Self::MASK {
             0 => Ok(None),
@@ -32,11 +39,20 @@ impl Codec {
         }
     }
 
+    /// The same for a record batch, of whose attributes this is the low byte.
+    pub(crate) fn of_batch_attributes(attributes: u8) -> Result<Option<Self>, u8> {
+        match Self::of_attributes(attributes) {
+            Err(4) => Ok(Some(Self::Zstd)),
+            others => others,
+        }
+    }
+
     pub(crate) fn attributes(self) -> u8 {
         match self {
             Self::Gzip => 1,
             Self::Snappy => 2,
             Self::Lz4 => 3,
+            Self::Zstd => 4,
         }
     }
 
@@ -59,6 +75,10 @@ impl Codec {
             Self::Gzip => gzip::decompress(payload, limit, out),
             Self::Snappy => snappy::decompress(payload, limit, out),
             Self::Lz4 => lz4::decompress(payload, limit, out),
+            #[cfg(feature = "zstd")]
+            Self::Zstd => zstandard::decompress(payload, limit, out),
+            #[cfg(not(feature = "zstd"))]
+            Self::Zstd => return Err(CorruptReason::CodecLeftOut(self)),
         };
         result.map_err(|failure| match failure {
             Failure::OverLimit => CorruptReason::OverLimit { limit },
@@ -69,12 +89,19 @@ impl Codec {
         })
     }
 
-    /// Compresses as the Java clients of 0.8.2 and 0.9 do.
-    pub(crate) fn compress(self, set: &[u8]) -> Result<Vec<u8>, String> {
+    /// Compresses as the Java clients that write this format do.
+    pub(crate) fn compress(self, format: MessageFormat, set: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Gzip => gzip::compress(set).map_err(|error| error.to_string()),
             Self::Snappy => snappy::compress(set).map_err(|error| error.to_string()),
-            Self::Lz4 => Ok(lz4::compress(set)),
+            Self::Lz4 => Ok(lz4::compress(format, set)),
+            Self::Zstd if format < MessageFormat::V2 => {
+                Err(format!("message format {format} has no zstd"))
+            }
+            #[cfg(feature = "zstd")]
+            Self::Zstd => zstandard::compress(set).map_err(|error| error.to_string()),
+            #[cfg(not(feature = "zstd"))]
+            Self::Zstd => Err(CorruptReason::CodecLeftOut(self).to_string()),
         }
     }
 }
@@ -85,6 +112,7 @@ impl fmt::Display for Codec {
             Self::Gzip => "gzip",
             Self::Snappy => "snappy",
             Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
         })
     }
 }

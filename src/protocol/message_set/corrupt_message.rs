@@ -1,6 +1,7 @@
 //! What is wrong with a message.
 
 use crate::protocol::message_set::codec::Codec;
+use crate::protocol::message_set::format::MessageFormat;
 
 /// A message, or a whole rest of a message set, that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,27 +25,48 @@ pub enum CorruptReason {
         computed: u32,
     },
     /// No message is as short as this one claims to be.
-    #[error("it claims a size of {size}, the least is 14")]
+    #[error("it claims a size of {size}, the least is {least}")]
     EntrySize {
         /// The size field.
         size: i32,
+        /// What its format needs.
+        least: i32,
     },
-    /// The key or the value reaches past the end of the message.
+    /// A part of the message reaches past its end.
     #[error("its {field} claims {length} bytes of {left}")]
     Length {
-        /// "key", "value", or "length field" where not even the length of the two has room.
+        /// Which part, such as "key" or "value"; "length field" where not even the length of the two has room.
         field: &'static str,
         /// The length field.
         length: i32,
         /// Bytes of the message after that field.
         left: usize,
     },
-    /// Not message format 0.
+    /// A number of variable length in a record is cut or too long.
+    #[error("its {field} is no number of variable length, or not all of it")]
+    Varint {
+        /// Which number, such as "record length", or the part whose length it is.
+        field: &'static str,
+    },
+    /// Not one of the message formats 0, 1 and 2.
     #[error("unknown message format {0}")]
     Magic(u8),
-    /// A codec that message format 0 does not have.
+    /// Compressed messages of another format than the message around them.
+    #[error("a message of format {inner} within a compressed one of format {outer}")]
+    ForeignFormat {
+        /// Number of the message within.
+        inner: u8,
+        /// Of the message around it.
+        outer: MessageFormat,
+    },
+    /// A codec that the message format does not have.
     #[error("unknown codec {0}")]
     Codec(u8),
+    /// A codec that was left out of this build.
+    #[error(
+        "it is compressed with {0}, which this build cannot read: it lacks the cargo feature `{0}`"
+    )]
+    CodecLeftOut(Codec),
     /// The compressed messages cannot be decompressed.
     #[error("cannot decompress {codec}: {reason}")]
     Decompression {
@@ -61,6 +83,28 @@ pub enum CorruptReason {
     OverLimit {
         /// The limit.
         limit: usize,
+    },
+    /// A record batch holds more or fewer records than it says, or a negative number of them.
+    #[error("its number of records, {claimed}, is not what it holds")]
+    RecordCount {
+        /// The number it claims.
+        claimed: i32,
+    },
+    /// A record batch ends before it begins, or a record lies outside its batch.
+    #[error(
+        "its offset, {delta} behind the first of its batch, is outside the batch, which ends at {last}"
+    )]
+    OffsetDelta {
+        /// Offset of the record in the batch.
+        delta: i32,
+        /// Of the last one.
+        last: i32,
+    },
+    /// The compressed messages of format 1 take up more offsets than there are before the one around them.
+    #[error("its offset is less than that of the last of its compressed messages, {last}")]
+    RelativeOffset {
+        /// The last message's offset, relative to the first.
+        last: i64,
     },
     /// Compressed messages within compressed messages within compressed messages.
     #[error("compressed three times over")]
@@ -83,6 +127,15 @@ impl CorruptMessage {
         }
     }
 
+    /// Trouble with a record batch, or something in it that cannot be told apart, whose neighbours are fine.
+    pub(crate) fn batch(base_offset: i64, last_offset: i64, reason: CorruptReason) -> Self {
+        Self {
+            offset: base_offset,
+            resume_at: Some(last_offset.max(base_offset).saturating_add(1)),
+            reason,
+        }
+    }
+
     /// Trouble after which nothing of the set can be found any more.
     pub(crate) fn rest(offset: i64, reason: CorruptReason) -> Self {
         Self {
@@ -93,7 +146,7 @@ impl CorruptMessage {
     }
 
     /// Offset of the bad message. Where no message can be told from its neighbours it is that of the compressed
-    /// message around them.
+    /// message around them, or the first one of their record batch.
     pub fn offset(&self) -> i64 {
         self.offset
     }
@@ -109,5 +162,13 @@ impl CorruptMessage {
     /// again may help.
     pub fn resume_at(&self) -> Option<i64> {
         self.resume_at
+    }
+
+    /// Whether a reader that wants the messages from `position` on has to care.
+    pub(crate) fn concerns(&self, position: i64) -> bool {
+        let behind = self
+            .resume_at
+            .map_or(self.offset, |next| next.saturating_sub(1));
+        behind >= position
     }
 }

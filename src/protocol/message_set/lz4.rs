@@ -2,20 +2,25 @@
 //!
 //! The frame is read here and only its blocks by `lz4_flex`: that library insists on the right header checksum, takes
 //! a frame that is cut between blocks for whole, and allocates up to 8 MiB on the header's word. None of the frame's
-//! checksums is looked at, because the CRC of the message covers all of them.
+//! checksums is looked at, because the CRC of the message or record batch covers all of them.
 
 use lz4_flex::block;
 use lz4_flex::block::DecompressError;
 
 use crate::protocol::message_set::codec::Failure;
+use crate::protocol::message_set::format::MessageFormat;
 
 const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
-/// What Java writes after the magic number: version 1 and independent blocks, of 64 KiB, and the checksum.
-///
-/// As in Kafka 0.8.2.2: the checksum covers the magic number too, which is wrong (it should be 0x82), but brokers and
-/// clients before 0.10 refuse the right one.
-const JAVA_DESCRIPTOR: [u8; 3] = [0x60, 0x40, 0x1a];
+/// What Java writes after the magic number: version 1 and independent blocks, of 64 KiB.
+const JAVA_DESCRIPTOR: [u8; 2] = [0x60, 0x40];
+
+/// The checksum of the descriptor.
+const CHECKSUM: u8 = 0x82;
+
+/// As in Kafka 0.8.2.2: the checksum covers the magic number too, which is wrong, but brokers and clients before 0.10
+/// refuse the right one. Those of 0.10 and later want it so in format 0 and right in the others (KIP-57).
+const CHECKSUM_OF_V0: u8 = 0x1a;
 
 const JAVA_BLOCK: usize = 64 * 1024;
 
@@ -63,9 +68,13 @@ pub(super) fn decompress(payload: &[u8], limit: usize, out: &mut Vec<u8>) -> Res
     }
 }
 
-pub(super) fn compress(set: &[u8]) -> Vec<u8> {
+pub(super) fn compress(format: MessageFormat, set: &[u8]) -> Vec<u8> {
     let mut frame = MAGIC.to_vec();
     frame.extend_from_slice(&JAVA_DESCRIPTOR);
+    frame.push(match format {
+        MessageFormat::V0 => CHECKSUM_OF_V0,
+        MessageFormat::V1 | MessageFormat::V2 => CHECKSUM,
+    });
     for chunk in set.chunks(JAVA_BLOCK) {
         let block = block::compress(chunk);
         let (block, flag) = match block.len() < chunk.len() {

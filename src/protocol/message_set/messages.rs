@@ -5,7 +5,10 @@ use bytes::Bytes;
 use crate::protocol::message_set::corrupt_message::CorruptMessage;
 use crate::protocol::message_set::entry_cursor::Entry;
 use crate::protocol::message_set::entry_cursor::EntryCursor;
-use crate::protocol::message_set::entry_cursor::RawMessage;
+use crate::protocol::message_set::headers::Headers;
+use crate::protocol::message_set::raw_message::RawMessage;
+use crate::protocol::message_set::raw_message::wide;
+use crate::protocol::message_set::timestamp::Timestamp;
 
 /// A message and where it stands in its partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +19,20 @@ pub struct MessageAndOffset {
     pub key: Option<Bytes>,
     /// Its value; `None` when it is null, which is not the same as empty.
     pub value: Option<Bytes>,
+    /// Its time; `None` in message format 0, and where the producer gave none.
+    pub timestamp: Option<Timestamp>,
+    /// As they stand in the record, their number in front.
+    headers: Bytes,
 }
 
-/// All messages of a set, decompressed and checked. A cut last entry is left out.
+impl MessageAndOffset {
+    /// Its headers, which only message format 2 has.
+    pub fn headers(&self) -> Headers<'_> {
+        Headers::new(&self.headers)
+    }
+}
+
+/// All messages of a set, decompressed and checked; those of aborted transactions too. A cut last entry is left out.
 ///
 /// After a corrupt message the iteration goes on with the next one, where there is one to be found.
 #[derive(Clone, Debug)]
@@ -29,9 +43,9 @@ pub struct Messages {
 }
 
 impl Messages {
-    pub(super) fn new(set: Bytes, limit: usize) -> Self {
+    pub(super) fn new(set: Bytes, cursor: EntryCursor, limit: usize) -> Self {
         Self {
-            open: vec![(set, EntryCursor::outer())],
+            open: vec![(set, cursor)],
             limit,
         }
     }
@@ -64,7 +78,9 @@ impl Iterator for Messages {
 fn owned(message: RawMessage, set: &Bytes) -> MessageAndOffset {
     MessageAndOffset {
         offset: message.offset,
-        key: message.key.map(|range| set.slice(range)),
-        value: message.value.map(|range| set.slice(range)),
+        key: message.key.map(|range| set.slice(wide(&range))),
+        value: message.value.map(|range| set.slice(wide(&range))),
+        timestamp: message.timestamp,
+        headers: set.slice(wide(&message.headers)),
     }
 }

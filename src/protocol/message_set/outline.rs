@@ -1,8 +1,10 @@
 //! What the framing of a message set tells, without a look into the messages.
 
 use crate::protocol::message_set::entry_cursor::FRAMING;
-use crate::protocol::message_set::entry_cursor::LEAST_SIZE;
+use crate::protocol::message_set::entry_cursor::MAGIC;
+use crate::protocol::message_set::entry_cursor::claimed_last_offset;
 use crate::protocol::message_set::entry_cursor::framing;
+use crate::protocol::message_set::format::MessageFormat;
 
 /// The offset of a filler: -1.
 const FILLER: [u8; 8] = [0xff; 8];
@@ -12,7 +14,8 @@ const FILLER: [u8; 8] = [0xff; 8];
 pub(crate) struct Outline {
     /// Bytes of the whole entries, which all stand at the front.
     pub(crate) valid_bytes: usize,
-    /// Offset of the last whole entry; the next fetch is for the offset after it. `None` without a whole entry.
+    /// The last offset that the last whole entry takes up; the next fetch is for the offset after it. `None` without a
+    /// whole entry.
     pub(crate) last_offset: Option<i64>,
     /// What follows the whole entries.
     pub(crate) end: SetEnd,
@@ -25,12 +28,12 @@ pub(crate) enum SetEnd {
     Whole,
     /// In a piece of an entry, which is no trouble if there are whole entries before it.
     Cut {
-        /// Its offset, of a wrapper that of the last message in it, where the piece is long enough to tell.
+        /// Its last offset, where the piece is long enough to tell.
         offset: Option<i64>,
         /// Size of the whole entry, framing included, where the piece is long enough to tell. The peer's word only.
         needed: Option<usize>,
     },
-    /// In the filler with which brokers from 2.0 on keep the promised size after converting to format 0.
+    /// In the filler with which brokers from 2.0 on keep the promised size after converting to an older format.
     Filler,
     /// In an entry that claims to be shorter than any message: the set is corrupt from here on.
     TooShort {
@@ -38,6 +41,8 @@ pub(crate) enum SetEnd {
         offset: i64,
         /// The size it claims.
         size: i32,
+        /// The least size of its format.
+        least: i32,
     },
 }
 
@@ -47,7 +52,7 @@ impl Outline {
         let mut entries = OuterEntries::new(set);
         let mut last_offset = None;
         for entry in &mut entries {
-            last_offset = Some(entry.offset);
+            last_offset = Some(entry.last_offset());
         }
         Self {
             valid_bytes: entries.position,
@@ -66,11 +71,11 @@ impl Outline {
 /// One outer entry, with nothing checked but its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OuterEntry<'a> {
-    /// Its offset; of a wrapper, that of the last message in it.
+    /// Its offset; of a wrapper that of the last message in it, of a record batch that of the first.
     pub(crate) offset: i64,
     /// Where it begins in the set.
     pub(crate) position: usize,
-    /// The message, without the framing.
+    /// The message or record batch, without the framing.
     pub(crate) message: &'a [u8],
 }
 
@@ -80,23 +85,20 @@ impl OuterEntry<'_> {
         self.message.len().saturating_add(FRAMING)
     }
 
-    #[cfg(test)]
-    /// The checksum that the message claims.
-    pub(crate) fn checksum(&self) -> u32 {
-        let checksum = self.message.first_chunk();
-        checksum.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+    /// The last offset that it takes up. Of a record batch it is the header's word, and there need not be a record of
+    /// this offset any more.
+    #[inline]
+    pub(crate) fn last_offset(&self) -> i64 {
+        match self.magic() {
+            2 => claimed_last_offset(self.offset, self.message),
+            _ => self.offset,
+        }
     }
 
-    #[cfg(test)]
     /// Number of the message format.
+    #[inline]
     pub(crate) fn magic(&self) -> u8 {
-        self.message.get(4).copied().unwrap_or_default()
-    }
-
-    #[cfg(test)]
-    /// Attributes of the message; the low three bits are the codec.
-    pub(crate) fn attributes(&self) -> u8 {
-        self.message.get(5).copied().unwrap_or_default()
+        self.message.get(MAGIC).copied().unwrap_or_default()
     }
 }
 
@@ -116,24 +118,35 @@ impl<'a> OuterEntries<'a> {
         }
     }
 
+    /// What has not been passed.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// What stands where the iteration is, told as if no whole entry followed.
     pub(crate) fn end(&self) -> SetEnd {
-        match framing(self.rest) {
-            _ if self.rest.is_empty() => SetEnd::Whole,
-            None if self.rest.starts_with(&FILLER) => SetEnd::Filler,
-            None => SetEnd::Cut {
-                offset: None,
-                needed: None,
-            },
-            Some((offset, size, _)) if size < LEAST_SIZE => SetEnd::TooShort { offset, size },
-            Some((-1, ..)) => SetEnd::Filler,
-            Some((offset, size, _)) => SetEnd::Cut {
-                offset: Some(offset),
-                needed: usize::try_from(size)
-                    .ok()
-                    .map(|size| size.saturating_add(FRAMING)),
-            },
+        let cut = |offset, needed| SetEnd::Cut { offset, needed };
+        let Some((offset, size, message)) = framing(self.rest) else {
+            return match self.rest.is_empty() {
+                true => SetEnd::Whole,
+                false if self.rest.starts_with(&FILLER) => SetEnd::Filler,
+                false => cut(None, None),
+            };
+        };
+        let least = least_size(message);
+        if size < least {
+            return SetEnd::TooShort {
+                offset,
+                size,
+                least,
+            };
         }
+        if offset == -1 {
+            return SetEnd::Filler;
+        }
+        let needed = usize::try_from(size).ok();
+        let needed = needed.map(|size| size.saturating_add(FRAMING));
+        cut(last_offset_of_piece(offset, message), needed)
     }
 }
 
@@ -143,7 +156,7 @@ impl<'a> Iterator for OuterEntries<'a> {
     #[inline]
     fn next(&mut self) -> Option<OuterEntry<'a>> {
         let (offset, size, rest) = framing(self.rest)?;
-        if size < LEAST_SIZE {
+        if size < MessageFormat::V0.least_size() {
             return None;
         }
         let (message, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
@@ -152,8 +165,27 @@ impl<'a> Iterator for OuterEntries<'a> {
             position: self.position,
             message,
         };
+        if entry.magic() != 0 && size < least_size(message) {
+            return None;
+        }
         self.rest = rest;
         self.position = self.position.saturating_add(entry.size());
         Some(entry)
+    }
+}
+
+/// Least size of an entry of which `message` has come. Of formats that are not known it is that of format 0.
+fn least_size(message: &[u8]) -> i32 {
+    let magic = message.get(MAGIC).copied();
+    let format = magic.and_then(MessageFormat::of_magic);
+    format.unwrap_or(MessageFormat::V0).least_size()
+}
+
+/// The last offset of an entry of which only the piece `message` has come.
+fn last_offset_of_piece(offset: i64, message: &[u8]) -> Option<i64> {
+    match message.get(MAGIC) {
+        Some(2) if message.len() < 15 => None,
+        Some(2) => Some(claimed_last_offset(offset, message)),
+        _ => Some(offset),
     }
 }

@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 
+use crate::protocol::message_set::aborted_transactions::AbortedTransactions;
+use crate::protocol::message_set::entry_cursor::EntryCursor;
 use crate::protocol::message_set::messages::Messages;
+use crate::protocol::partition_header::AbortedTransaction;
 
 /// The bytes of a message set, as a broker sends them or a producer makes them; nothing in them is checked yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +24,14 @@ impl MessageSet {
 
     /// As [`messages`](Self::messages), with another limit on the size of a compressed message's content.
     pub fn messages_within(&self, limit: usize) -> Messages {
-        Messages::new(self.bytes.clone(), limit)
+        Messages::new(self.bytes.clone(), EntryCursor::outer(), limit)
+    }
+
+    /// As [`messages`](Self::messages), without those of the transactions that the broker told to be aborted.
+    pub fn committed_messages(&self, aborted: &[AbortedTransaction]) -> Messages {
+        let aborted = AbortedTransactions::new(aborted.to_vec());
+        let cursor = EntryCursor::without(aborted);
+        Messages::new(self.bytes.clone(), cursor, Self::DEFAULT_LIMIT)
     }
 
     /// The whole set, as it stands on the wire.

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::protocol::RequestHeader;
+
 /// One entry of the index and what its files hold.
 pub(super) struct Vector {
     pub(super) entry: Value,
@@ -45,6 +47,31 @@ impl Vector {
 
     pub(super) fn is_exchange(&self) -> bool {
         self.entry["kind"] == "exchange"
+    }
+
+    /// Whether it has frames; a bare message set has none.
+    pub(super) fn has_frames(&self) -> bool {
+        self.entry["kind"] != "record_set"
+    }
+
+    /// Number and version of the answer to a request with this header, if there is one.
+    pub(super) fn layout(&self, asked: Option<&RequestHeader>) -> (i16, i16) {
+        let number = |value: &Value| value.as_i64().map(|it| i16::try_from(it).unwrap());
+        let (key, version) = match asked {
+            Some(asked) => (Some(asked.api_key), Some(asked.api_version)),
+            None => (
+                number(&self.entry["api_key"]),
+                number(&self.entry["api_version"]),
+            ),
+        };
+        match &self.entry["response_layout"] {
+            // Only the second of two requests was answered.
+            Value::Array(layout) if layout[0] == "Metadata" => (3, number(&layout[1]).unwrap()),
+            _ => {
+                let answered = number(&self.entry["response_layout_version"]);
+                (key.unwrap(), answered.or(version).unwrap())
+            }
+        }
     }
 
     /// Frames of the request, without their sizes.

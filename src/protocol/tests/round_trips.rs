@@ -15,17 +15,24 @@ use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
+use crate::protocol::AbortedTransaction;
+use crate::protocol::ApiVersion;
+use crate::protocol::ApiVersionsRequest;
+use crate::protocol::ApiVersionsResponse;
 use crate::protocol::DecodeError;
+use crate::protocol::FetchMetadata;
 use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
 use crate::protocol::FetchedPartition;
+use crate::protocol::IsolationLevel;
 use crate::protocol::ListOffsetsPartition;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 use crate::protocol::OffsetTime;
+use crate::protocol::PartitionHeader;
 use crate::protocol::PartitionMetadata;
 use crate::protocol::PartitionOffsets;
 use crate::protocol::ProducePartition;
@@ -79,7 +86,7 @@ fn neighbours_of_one_topic_share_a_group() {
 #[test]
 fn a_name_that_does_not_fit_its_length_field_is_refused() {
     let request = MetadataRequest {
-        topics: vec!["x".repeat(32768)],
+        topics: Some(vec!["x".repeat(32768)]),
     };
     let error = request_frame(&request, 0, 1, None, Vec::new()).unwrap_err();
     let text = "topic has a length of 32768, the most is 32767";
@@ -108,13 +115,13 @@ fn a_wait_of_more_than_an_int_of_milliseconds_is_refused() {
 
 #[test]
 fn a_version_that_is_not_known_is_refused_both_ways() {
-    let error = request_frame(&FetchRequest::default(), 2, 1, None, Vec::new()).unwrap_err();
+    let error = request_frame(&FetchRequest::default(), 12, 1, None, Vec::new()).unwrap_err();
     let api = "Fetch";
-    let version = 2;
+    let version = 12;
     assert_eq!(error, EncodeError::Version { api, version });
-    let error = FetchResponse::decode(2, &mut Reader::new(&[])).unwrap_err();
+    let error = FetchResponse::decode(12, &mut Reader::new(&[])).unwrap_err();
     assert!(matches!(error, DecodeError::Version { .. }), "{error}");
-    assert_eq!(error.to_string(), "version 2 of Fetch is not supported");
+    assert_eq!(error.to_string(), "version 12 of Fetch is not supported");
 }
 
 #[test]
@@ -142,37 +149,145 @@ fn a_broker_with_an_impossible_port_is_left_out_and_costs_the_others_nothing() {
 
 proptest! {
     #[test]
-    fn metadata_survives(topics in vec(name(), 0..4), response in metadata()) {
+    fn metadata_survives(topics in option::of(vec(name(), 0..4)), response in metadata()) {
         let request = MetadataRequest { topics };
-        prop_assert_eq!(again(&request, 0), request);
-        prop_assert_eq!(answered(&response, 0), response);
+        prop_assert_eq!(&again(&request, 1), &request);
+        prop_assert_eq!(&answered(&response, 1), &response);
+        if request.topics.as_ref().is_none_or(|topics| !topics.is_empty()) {
+            prop_assert_eq!(again(&request, 0), request);
+        }
+        prop_assert_eq!(answered(&response, 0), of_version_0(response));
     }
 
     #[test]
     fn fetch_survives(request in fetch_request(), response in fetch_response()) {
-        for version in [0, 1] {
-            prop_assert_eq!(&again(&request, version), &request);
+        for version in FetchRequest::VERSIONS {
+            prop_assert_eq!(again(&request, version), known_to(version, request.clone()));
+            prop_assert_eq!(answered(&response, version), told_in(version, response.clone()));
         }
-        prop_assert_eq!(&answered(&response, 1), &response);
-        let unthrottled = FetchResponse { throttle_time: None, ..response };
-        prop_assert_eq!(answered(&unthrottled, 0), unthrottled);
     }
 
     #[test]
     fn list_offsets_survives(request in list_offsets_request(), response in list_offsets_response()) {
-        prop_assert_eq!(again(&request, 0), request);
-        prop_assert_eq!(answered(&response, 0), response);
+        let uncommitted = ListOffsetsRequest { isolation: IsolationLevel::default(), ..request.clone() };
+        prop_assert_eq!(again(&request, 0), uncommitted);
+        let unthrottled = ListOffsetsResponse { throttle_time: None, ..response.clone() };
+        prop_assert_eq!(answered(&response, 0), without_timestamps(unthrottled.clone()));
+        prop_assert_eq!(again(&request, 2), with_one_offset(request));
+        let unthrottled = with_one_answer(unthrottled);
+        prop_assert_eq!(answered(&response, 1), unthrottled);
+        prop_assert_eq!(answered(&response, 2), with_one_answer(response));
     }
 
     #[test]
     fn produce_survives(request in produce_request(), response in produce_response()) {
-        for version in [0, 1] {
-            prop_assert_eq!(&again(&request, version), &request);
+        let plain = ProduceRequest { transactional_id: None, ..request.clone() };
+        for version in [0, 1, 2] {
+            prop_assert_eq!(&again(&request, version), &plain);
         }
-        prop_assert_eq!(&answered(&response, 1), &response);
-        let unthrottled = ProduceResponse { throttle_time: None, ..response };
+        prop_assert_eq!(again(&request, 3), request);
+        prop_assert_eq!(&answered(&response, 2), &response);
+        prop_assert_eq!(&answered(&response, 3), &response);
+        let mut timeless = response;
+        for partition in &mut timeless.partitions {
+            partition.log_append_time = None;
+        }
+        prop_assert_eq!(&answered(&timeless, 1), &timeless);
+        let unthrottled = ProduceResponse { throttle_time: None, ..timeless };
         prop_assert_eq!(answered(&unthrottled, 0), unthrottled);
     }
+
+    #[test]
+    fn api_versions_survive(code in error(), apis in vec((any::<i16>(), any::<i16>(), any::<i16>()), 0..9)) {
+        let apis = apis.into_iter().map(|(api_key, min_version, max_version)| ApiVersion {
+            api_key,
+            min_version,
+            max_version,
+        });
+        let response = ApiVersionsResponse { error: code, api_versions: apis.collect() };
+        prop_assert_eq!(answered(&response, 0), response);
+        prop_assert_eq!(again(&ApiVersionsRequest, 0), ApiVersionsRequest);
+    }
+}
+
+#[test]
+fn no_topics_at_all_cannot_be_asked_for_in_version_0() {
+    let request = MetadataRequest {
+        topics: Some(Vec::new()),
+    };
+    let error = request_frame(&request, 0, 1, None, Vec::new()).unwrap_err();
+    let text = "version 0 of Metadata cannot say an empty list of topics";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(again(&request, 1), request);
+}
+
+fn of_version_0(mut response: MetadataResponse) -> MetadataResponse {
+    response.racks.clear();
+    response.controller = None;
+    for topic in &mut response.topics {
+        topic.is_internal = false;
+    }
+    response
+}
+
+/// What a request of `version` says of all that is in `request`.
+fn known_to(version: i16, mut request: FetchRequest) -> FetchRequest {
+    let plain = FetchRequest::default();
+    if version < 3 {
+        request.max_bytes = plain.max_bytes;
+    }
+    if version < 4 {
+        request.isolation = plain.isolation;
+    }
+    for partition in &mut request.partitions {
+        partition.log_start_offset = partition.log_start_offset.filter(|_| version >= 5);
+        partition.current_leader_epoch = partition.current_leader_epoch.filter(|_| version >= 9);
+    }
+    if version < 7 {
+        request.metadata = plain.metadata;
+        request.forgotten.clear();
+    }
+    if version < 11 {
+        request.rack.clear();
+    }
+    request
+}
+
+/// What a response of `version` says of all that is in `response`.
+fn told_in(version: i16, mut response: FetchResponse) -> FetchResponse {
+    response.throttle_time = response.throttle_time.filter(|_| version >= 1);
+    response.error = response.error.filter(|_| version >= 7);
+    response.session_id = response.session_id.filter(|_| version >= 7);
+    for partition in &mut response.partitions {
+        let header = &mut partition.header;
+        header.last_stable_offset = header.last_stable_offset.filter(|_| version >= 4);
+        header.log_start_offset = header.log_start_offset.filter(|_| version >= 5);
+        header.preferred_read_replica = header.preferred_read_replica.filter(|_| version >= 11);
+        header.aborted_transactions = header.aborted_transactions.take().filter(|_| version >= 4);
+    }
+    response
+}
+
+fn without_timestamps(mut response: ListOffsetsResponse) -> ListOffsetsResponse {
+    for partition in &mut response.partitions {
+        partition.timestamp = None;
+    }
+    response
+}
+
+fn with_one_offset(mut request: ListOffsetsRequest) -> ListOffsetsRequest {
+    for partition in &mut request.partitions {
+        partition.max_offsets = 1;
+    }
+    request
+}
+
+fn with_one_answer(mut response: ListOffsetsResponse) -> ListOffsetsResponse {
+    for partition in &mut response.partitions {
+        partition.offsets.truncate(1);
+        partition.offsets.retain(|offset| *offset >= 0);
+    }
+    response
 }
 
 fn again<Q: Request>(request: &Q, version: i16) -> Q {
@@ -240,56 +355,135 @@ fn metadata() -> impl Strategy<Value = MetadataResponse> {
             isr,
         },
     );
-    let topic = (error(), name(), vec(partition, 0..3)).prop_map(|(error, topic, partitions)| {
-        TopicMetadata {
+    let topic = (error(), name(), any::<bool>(), vec(partition, 0..3)).prop_map(
+        |(error, topic, is_internal, partitions)| TopicMetadata {
             error,
             topic,
+            is_internal,
             partitions,
-        }
-    });
-    (vec(broker, 0..3), vec(topic, 0..3))
-        .prop_map(|(brokers, topics)| MetadataResponse { brokers, topics })
+        },
+    );
+    let racks = vec(option::of(name()), 3);
+    let controller = option::of(0..i32::MAX);
+    (vec(broker, 0..3), racks, controller, vec(topic, 0..3)).prop_map(
+        |(brokers, racks, controller, topics)| {
+            let racks = brokers.iter().zip(racks);
+            MetadataResponse {
+                racks: racks
+                    .filter_map(|(broker, rack)| Some((broker.id, rack?)))
+                    .collect(),
+                brokers,
+                controller,
+                topics,
+            }
+        },
+    )
+}
+
+fn isolation() -> impl Strategy<Value = IsolationLevel> {
+    prop_oneof![
+        Just(IsolationLevel::ReadUncommitted),
+        Just(IsolationLevel::ReadCommitted)
+    ]
+}
+
+fn session() -> impl Strategy<Value = FetchMetadata> {
+    prop_oneof![
+        option::of(1..i32::MAX).prop_map(|closing| FetchMetadata::Sessionless { closing }),
+        option::of(1..i32::MAX).prop_map(|closing| FetchMetadata::Full { closing }),
+        (1..i32::MAX, 1..=i32::MAX)
+            .prop_map(|(session_id, epoch)| FetchMetadata::Incremental { session_id, epoch }),
+    ]
 }
 
 fn fetch_request() -> impl Strategy<Value = FetchRequest> {
-    let partition = (topic_partition(), any::<i64>(), any::<i32>()).prop_map(
-        |(topic_partition, fetch_offset, max_bytes)| FetchPartition {
-            topic_partition,
-            fetch_offset,
-            max_bytes,
+    let epoch = option::of(0..i32::MAX);
+    let start = option::of(0..i64::MAX);
+    let partition = (topic_partition(), epoch, any::<i64>(), start, any::<i32>()).prop_map(
+        |(topic_partition, current_leader_epoch, fetch_offset, log_start_offset, max_bytes)| {
+            FetchPartition {
+                topic_partition,
+                current_leader_epoch,
+                fetch_offset,
+                log_start_offset,
+                max_bytes,
+            }
         },
     );
+    let limits = (milliseconds(), any::<i32>(), any::<i32>());
+    let partitions = (vec(partition, 0..5), vec(topic_partition(), 0..3));
     (
         replica(),
-        milliseconds(),
-        any::<i32>(),
-        vec(partition, 0..5),
+        limits,
+        isolation(),
+        session(),
+        partitions,
+        name(),
     )
-        .prop_map(|(replica, max_wait, min_bytes, partitions)| FetchRequest {
-            replica,
-            max_wait,
-            min_bytes,
-            partitions,
-        })
+        .prop_map(
+            |(replica, limits, isolation, metadata, (partitions, forgotten), rack)| FetchRequest {
+                replica,
+                max_wait: limits.0,
+                min_bytes: limits.1,
+                max_bytes: limits.2,
+                isolation,
+                metadata,
+                partitions,
+                forgotten,
+                rack,
+            },
+        )
+}
+
+fn partition_header() -> impl Strategy<Value = PartitionHeader> {
+    let offset = || option::of(0..i64::MAX);
+    let aborted =
+        (any::<i64>(), any::<i64>()).prop_map(|(producer_id, first_offset)| AbortedTransaction {
+            producer_id,
+            first_offset,
+        });
+    let aborted = option::of(vec(aborted, 0..3));
+    (
+        error(),
+        offset(),
+        offset(),
+        offset(),
+        aborted,
+        option::of(0..i32::MAX),
+    )
+        .prop_map(
+            |(error, high_watermark, last_stable_offset, log_start_offset, aborted, replica)| {
+                PartitionHeader {
+                    error,
+                    high_watermark,
+                    last_stable_offset,
+                    log_start_offset,
+                    aborted_transactions: aborted,
+                    preferred_read_replica: replica,
+                }
+            },
+        )
 }
 
 fn fetch_response() -> impl Strategy<Value = FetchResponse> {
-    let high_watermark = option::of(0..i64::MAX);
     let set = vec(any::<u8>(), 0..40);
-    let partition = (topic_partition(), error(), high_watermark, set).prop_map(
-        |(topic_partition, error, high_watermark, set)| FetchedPartition {
-            topic_partition,
+    let partition =
+        (topic_partition(), partition_header(), set).prop_map(|(topic_partition, header, set)| {
+            FetchedPartition {
+                topic_partition,
+                header,
+                message_set: set.into(),
+            }
+        });
+    let session_id = option::of(1..i32::MAX);
+    (milliseconds(), error(), session_id, vec(partition, 0..5)).prop_map(
+        |(throttle_time, error, session_id, partitions)| FetchResponse {
+            throttle_time: Some(throttle_time),
             error,
-            high_watermark,
-            message_set: set.into(),
-        },
-    );
-    (milliseconds().prop_map(Some), vec(partition, 0..5)).prop_map(|(throttle_time, partitions)| {
-        FetchResponse {
-            throttle_time,
+            session_id,
             partitions,
-        }
-    })
+        },
+    )
 }
 
 fn list_offsets_request() -> impl Strategy<Value = ListOffsetsRequest> {
@@ -306,23 +500,32 @@ fn list_offsets_request() -> impl Strategy<Value = ListOffsetsRequest> {
                 max_offsets,
             }
         });
-    (replica(), vec(partition, 0..5)).prop_map(|(replica, partitions)| ListOffsetsRequest {
-        replica,
-        partitions,
+    (replica(), isolation(), vec(partition, 0..5)).prop_map(|(replica, isolation, partitions)| {
+        ListOffsetsRequest {
+            replica,
+            isolation,
+            partitions,
+        }
     })
 }
 
 fn list_offsets_response() -> impl Strategy<Value = ListOffsetsResponse> {
     let offsets = vec(any::<i64>(), 0..4);
-    let partition =
-        (topic_partition(), error(), offsets).prop_map(|(topic_partition, error, offsets)| {
-            PartitionOffsets {
-                topic_partition,
-                error,
-                offsets,
-            }
-        });
-    vec(partition, 0..5).prop_map(|partitions| ListOffsetsResponse { partitions })
+    let timestamp = option::of(0..i64::MAX);
+    let partition = (topic_partition(), error(), timestamp, offsets).prop_map(
+        |(topic_partition, error, timestamp, offsets)| PartitionOffsets {
+            topic_partition,
+            error,
+            timestamp,
+            offsets,
+        },
+    );
+    (milliseconds(), vec(partition, 0..5)).prop_map(|(throttle_time, partitions)| {
+        ListOffsetsResponse {
+            throttle_time: Some(throttle_time),
+            partitions,
+        }
+    })
 }
 
 fn produce_request() -> impl Strategy<Value = ProduceRequest> {
@@ -337,22 +540,31 @@ fn produce_request() -> impl Strategy<Value = ProduceRequest> {
         topic_partition,
         message_set: set.into(),
     });
-    (acks, milliseconds(), vec(partition, 0..5)).prop_map(|(acks, timeout, partitions)| {
-        ProduceRequest {
+    let request = (
+        option::of(name()),
+        acks,
+        milliseconds(),
+        vec(partition, 0..5),
+    );
+    request.prop_map(
+        |(transactional_id, acks, timeout, partitions)| ProduceRequest {
+            transactional_id,
             acks,
             timeout,
             partitions,
-        }
-    })
+        },
+    )
 }
 
 fn produce_response() -> impl Strategy<Value = ProduceResponse> {
     let base_offset = option::of(0..i64::MAX);
-    let partition = (topic_partition(), error(), base_offset).prop_map(
-        |(topic_partition, error, base_offset)| ProducedPartition {
+    let time = option::of(0..i64::MAX);
+    let partition = (topic_partition(), error(), base_offset, time).prop_map(
+        |(topic_partition, error, base_offset, log_append_time)| ProducedPartition {
             topic_partition,
             error,
             base_offset,
+            log_append_time,
         },
     );
     (vec(partition, 0..5), milliseconds().prop_map(Some)).prop_map(|(partitions, throttle_time)| {

@@ -1,0 +1,278 @@
+//! Fetchers against brokers of later lines: limits on whole answers, and fetch sessions.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::protocol::ApiVersion;
+use crate::protocol::ApiVersionsRequest;
+use crate::protocol::ApiVersionsResponse;
+use crate::protocol::FetchMetadata;
+use crate::protocol::Request;
+
+/// What a broker of a later line keeps for the one session it has.
+#[derive(Default)]
+struct Later {
+    /// Positions by partition.
+    session: Mutex<BTreeMap<i32, i64>>,
+    requests: Mutex<Vec<FetchRequest>>,
+    /// Partitions that answers have no room for, as long as they are here.
+    starved: Mutex<BTreeSet<i32>>,
+}
+
+/// A broker that serves Fetch up to `most`, registered as brokers of 0.10.2 to 2.6 are.
+fn start(
+    most: i16,
+    starts: &[Option<i64>],
+    scripts: impl IntoIterator<Item = (i32, Script)>,
+    later: &Arc<Later>,
+) -> Bench {
+    start_with(most, starts, scripts, later, &[])
+}
+
+fn start_with(
+    most: i16,
+    starts: &[Option<i64>],
+    scripts: impl IntoIterator<Item = (i32, Script)>,
+    later: &Arc<Later>,
+    properties: &[(&str, &str)],
+) -> Bench {
+    let cluster = Arc::new(Cluster::default());
+    cluster.scripts.lock().extend(scripts);
+    *cluster.registration.lock() = Some(4);
+    let (of_fetch, later) = (Arc::clone(&cluster), Arc::clone(later));
+    let broker = scripted(&cluster)
+        .answer(move |_: ApiVersionsRequest| serving(most))
+        .answer(move |request: FetchRequest| later.fetch(&of_fetch, request))
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let limits = [("fetch.max.bytes", "5000"), ("fetch.wait.max.ms", "5")];
+    let properties = [&limits[..], properties].concat();
+    Bench::start_on(cluster, vec![broker], starts, &properties)
+}
+
+fn serving(most: i16) -> ApiVersionsResponse {
+    let api = |api_key, max_version| ApiVersion {
+        api_key,
+        min_version: 0,
+        max_version,
+    };
+    ApiVersionsResponse {
+        error: None,
+        api_versions: vec![
+            api(FetchRequest::KEY, most),
+            api(ListOffsetsRequest::KEY, 2),
+            api(MetadataRequest::KEY, 5),
+        ],
+    }
+}
+
+impl Later {
+    /// As brokers from 1.1 on: within a session only partitions with news are answered.
+    fn fetch(&self, cluster: &Cluster, request: FetchRequest) -> FetchResponse {
+        let is_incremental = request.metadata.is_incremental();
+        let mut session = self.session.lock();
+        if !is_incremental {
+            session.clear();
+        }
+        for wanted in &request.partitions {
+            session.insert(wanted.topic_partition.partition(), wanted.fetch_offset);
+        }
+        for forgotten in &request.forgotten {
+            assert!(session.remove(&forgotten.partition()).is_some());
+        }
+        let mut all = FetchRequest {
+            max_wait: request.max_wait,
+            ..FetchRequest::default()
+        };
+        for (partition, offset) in &*session {
+            all = all.fetch(TopicPartition::new(TOPIC, *partition), *offset, 1000);
+        }
+        let has_session = request.metadata != FetchMetadata::default();
+        self.requests.lock().push(request);
+        let starved = self.starved.lock();
+        let mut response = cluster.fetch(&all);
+        for answer in &mut response.partitions {
+            if starved.contains(&answer.topic_partition.partition()) {
+                answer.message_set = MessageSet::default();
+            }
+        }
+        if is_incremental {
+            response
+                .partitions
+                .retain(|it| it.header.error.is_some() || !it.message_set.is_empty());
+        }
+        response.session_id = has_session.then_some(7);
+        response
+    }
+
+    fn requests(&self) -> Vec<FetchRequest> {
+        self.requests.lock().clone()
+    }
+
+    /// Waits until a request comes that `is_it`.
+    fn await_request(&self, is_it: impl Fn(&FetchRequest) -> bool) -> FetchRequest {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(request) = self.requests().into_iter().find(&is_it) {
+                return request;
+            }
+            std::thread::yield_now();
+        }
+        panic!("no such request: {:?}", self.requests());
+    }
+}
+
+fn partitions(request: &FetchRequest) -> Vec<i32> {
+    let wanted = request.partitions.iter();
+    wanted.map(|it| it.topic_partition.partition()).collect()
+}
+
+#[test]
+fn within_a_session_a_partition_without_news_has_not_failed() {
+    let later = Arc::default();
+    let bench = start(11, &[Some(0), Some(0)], [], &later);
+    bench.cluster.silent.lock().push(1);
+    for offset in [0, 2, 4, 6] {
+        assert_eq!(bench.next_chunk(0), offset);
+    }
+    // Partition 1 was asked for once, and nobody looked for another leader.
+    let whole: Vec<_> = later
+        .requests()
+        .into_iter()
+        .filter(|it| partitions(it).contains(&1))
+        .collect();
+    assert_eq!(whole.len(), 1);
+    assert_eq!(whole[0].metadata, FetchMetadata::Full { closing: None });
+    assert_eq!(bench.context.stats.snapshot().partition_errors, 0);
+    bench.cluster.silent.lock().clear();
+    assert_eq!(bench.next_chunk(1), 0);
+}
+
+#[test]
+fn a_quiet_partition_of_a_session_keeps_no_room_from_the_others() {
+    // Within a session it is not answered at all, and so would have gone on reserving room for a whole fetch.
+    let script = vec![Ok(messages(998..1000))];
+    let properties = [("fetch.message.max.bytes", "100000")];
+    let bench = start_with(
+        11,
+        &[Some(0), Some(998)],
+        [(1, script)],
+        &Arc::default(),
+        &properties,
+    );
+    bench.cluster.silent.lock().push(1);
+    let quiet = &bench.infos[1];
+    assert_eq!(quiet.expected_bytes(100_000), 100_000);
+    assert_eq!(bench.next_chunk(1), 998);
+    quiet.note_answer(40_000);
+    let mut offset = 0;
+    while quiet.expected_bytes(100_000) > 10_000 {
+        assert!(offset < 1000, "nothing was noted of 500 answers");
+        assert_eq!(bench.next_chunk(0), offset);
+        offset += 2;
+    }
+}
+
+#[test]
+fn a_full_queue_takes_its_partition_out_of_the_session_and_not_the_session_from_the_others() {
+    let later: Arc<Later> = Arc::default();
+    let bench = start(11, &[Some(0), Some(0)], [], &later);
+    // The queue of partition 1 is not read and fills; that of partition 0 goes on.
+    let mut offset = 0;
+    let is_forgotten = || later.requests().iter().any(|it| !it.forgotten.is_empty());
+    let deadline = Instant::now() + PATIENCE;
+    while !is_forgotten() {
+        assert!(Instant::now() < deadline, "partition 1 was never left out");
+        assert_eq!(bench.next_chunk(0), offset);
+        offset += 2;
+    }
+    let held = later.await_request(|it| !it.forgotten.is_empty());
+    assert!(held.metadata.is_incremental());
+    assert_eq!(bench.next_chunk(1), 0);
+    // There is room again, and the partition comes back into the same session.
+    later.requests.lock().clear();
+    while !later
+        .requests()
+        .iter()
+        .any(|it| partitions(it).contains(&1))
+    {
+        assert!(Instant::now() < deadline, "partition 1 did not come back");
+        bench.next_chunk(0);
+    }
+    let again = later.await_request(|it| partitions(it).contains(&1));
+    assert!(again.metadata.is_incremental());
+}
+
+#[test]
+fn an_answer_used_up_by_others_is_neither_a_failure_nor_the_end_of_the_log() {
+    let later: Arc<Later> = Arc::default();
+    later.starved.lock().insert(1);
+    let bench = start(3, &[Some(0), Some(0)], [], &later);
+    for offset in [0, 2, 4] {
+        assert_eq!(bench.next_chunk(0), offset);
+    }
+    assert_eq!(bench.context.stats.snapshot().partition_errors, 0);
+    let first = later.await_request(|_| true);
+    assert_eq!(first.max_bytes, 5000, "fetch.max.bytes");
+    // Who got nothing is asked for before those that delivered, so that it is its turn next.
+    let turned = later.await_request(|it| partitions(it) == [1, 0]);
+    assert_eq!(turned.metadata, FetchMetadata::default());
+    later.starved.lock().clear();
+    assert_eq!(bench.next_chunk(1), 0);
+}
+
+#[test]
+fn what_only_another_version_could_carry_is_told_with_its_reason() {
+    let cases = [
+        (ErrorCode::UnsupportedVersion, "downconversion"),
+        (ErrorCode::UnsupportedCompressionType, "zstd"),
+    ];
+    for (code, part) in cases {
+        let bench = start(3, &[Some(0)], [(0, vec![Err(code)])], &Arc::default());
+        let reason = bench.await_failure(0);
+        assert!(reason.starts_with(&code.to_string()), "{reason}");
+        assert!(reason.contains(part), "{reason}");
+        assert_eq!(bench.next_chunk(0), 0, "it is tried again");
+    }
+}
+
+#[test]
+fn a_partition_that_failed_leaves_the_session_and_returns_to_it() {
+    for code in [
+        ErrorCode::NotLeaderOrFollower,
+        ErrorCode::KafkaStorageError,
+        ErrorCode::ListenerNotFound,
+        ErrorCode::FencedLeaderEpoch,
+        ErrorCode::UnknownLeaderEpoch,
+        ErrorCode::OffsetNotAvailable,
+    ] {
+        let later: Arc<Later> = Arc::default();
+        let script = vec![Ok(messages(0..2)), Err(code)];
+        let bench = start(11, &[Some(0), Some(0)], [(1, script)], &later);
+        assert_eq!(bench.next_chunk(1), 0);
+        assert!(bench.await_failure(1).contains(&code.to_string()));
+        let mut offset = 0;
+        while bench.infos[1].queue().len() == 0 {
+            assert_eq!(bench.next_chunk(0), offset);
+            offset += 2;
+        }
+        assert_eq!(bench.next_chunk(1), 2);
+        let whole = later.requests();
+        let whole = whole.iter().filter(|it| !it.metadata.is_incremental());
+        assert_eq!(whole.count(), 1, "{code}: the session goes on");
+    }
+}
+
+#[test]
+fn a_message_larger_than_the_fetch_size_is_delivered_when_the_broker_gives_it_whole() {
+    // Before Fetch 3 the broker cut it, and the partition stopped.
+    let mut set = MessageSetBuilder::new();
+    set.message(0, None, Some(&[b'x'; 3000])).unwrap();
+    let script = vec![Ok(set.build().unwrap())];
+    let bench = start(11, &[Some(0)], [(0, script)], &Arc::default());
+    let QueueEntry::Messages(chunk) = bench.take(0) else {
+        panic!("no messages");
+    };
+    assert!(chunk.message_set.len() > 3000);
+    assert_eq!(bench.next_chunk(0), 1);
+}
