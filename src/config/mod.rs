@@ -18,6 +18,8 @@ mod consumer_config_builder;
 mod auto_offset_reset;
 mod consumed_on;
 mod on_bad_message;
+mod partition_assignment_strategy;
+mod round_robin_version;
 
 mod checks;
 mod property_file;
@@ -28,3 +30,5 @@ pub use consumed_on::ConsumedOn;
 pub use consumer_config::ConsumerConfig;
 pub use consumer_config_builder::ConsumerConfigBuilder;
 pub use on_bad_message::OnBadMessage;
+pub use partition_assignment_strategy::PartitionAssignmentStrategy;
+pub use round_robin_version::RoundRobinVersion;

@@ -60,6 +60,11 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.auto_offset_reset(), AutoOffsetReset::Largest);
     assert_eq!(config.consumer_timeout(), None);
     assert!(config.exclude_internal_topics());
+    assert_eq!(
+        config.partition_assignment_strategy(),
+        PartitionAssignmentStrategy::Range
+    );
+    assert_eq!(config.round_robin_version(), RoundRobinVersion::V0_8_2);
     assert_eq!(config.offsets_channel_backoff(), ms(1_000));
     assert_eq!(config.offsets_channel_socket_timeout(), ms(10_000));
     assert_eq!(config.offsets_commit_max_retries(), 5);
@@ -72,7 +77,7 @@ fn every_key_has_the_default_of_the_table() {
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 33] = [
+const ALL: [(&str, &str); 34] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -96,7 +101,8 @@ const ALL: [(&str, &str); 33] = [
     ("auto.offset.reset", "smallest"),
     ("consumer.timeout.ms", "0"),
     ("exclude.internal.topics", "false"),
-    ("partition.assignment.strategy", "range"),
+    ("partition.assignment.strategy", "roundrobin"),
+    ("roundrobin.version", "1.0"),
     ("offsets.storage", "zookeeper"),
     ("offsets.channel.backoff.ms", "15"),
     ("offsets.channel.socket.timeout.ms", "16"),
@@ -133,7 +139,8 @@ fn all_setters() -> ConsumerConfigBuilder {
         .auto_offset_reset(AutoOffsetReset::Smallest)
         .consumer_timeout(Some(ms(0)))
         .exclude_internal_topics(false)
-        .partition_assignment_strategy("range")
+        .partition_assignment_strategy(PartitionAssignmentStrategy::RoundRobin)
+        .round_robin_version(RoundRobinVersion::V1_0)
         .offsets_storage("zookeeper")
         .offsets_channel_backoff(ms(15))
         .offsets_channel_socket_timeout(ms(16))
@@ -184,6 +191,11 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.auto_offset_reset(), AutoOffsetReset::Smallest);
     assert_eq!(config.consumer_timeout(), Some(ms(0)));
     assert!(!config.exclude_internal_topics());
+    assert_eq!(
+        config.partition_assignment_strategy(),
+        PartitionAssignmentStrategy::RoundRobin
+    );
+    assert_eq!(config.round_robin_version(), RoundRobinVersion::V1_0);
     assert_eq!(config.offsets_channel_backoff(), ms(15));
     assert_eq!(config.offsets_channel_socket_timeout(), ms(16));
     assert_eq!(config.offsets_commit_max_retries(), 0);
@@ -415,6 +427,7 @@ fn a_choice_is_one_of_its_words() {
             "Range",
             ["`range`", "`roundrobin`"],
         ),
+        ("roundrobin.version", "0.9", ["`0.8.2`", "`1.0`"]),
     ] {
         let shown = format!("`{value}`");
         refused(&[(key, value)], key, &[&shown, words[0], words[1]]);
@@ -424,13 +437,8 @@ fn a_choice_is_one_of_its_words() {
 #[test]
 fn what_this_version_lacks_is_refused_and_not_ignored() {
     let this = "not supported by this version";
-    refused(
-        &[("offsets.storage", "Kafka")],
-        "offsets.storage",
-        &[this, "`zookeeper`"],
-    );
-    let key = "partition.assignment.strategy";
-    refused(&[(key, "roundrobin")], key, &[this, "`range`"]);
+    let key = "offsets.storage";
+    refused(&[(key, "Kafka")], key, &[this, "`zookeeper`"]);
     assert!(built(&[("offsets.storage", "ZooKeeper")]).is_ok());
 }
 
