@@ -8,6 +8,7 @@ use std::time::Duration;
 use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::TopicFilter;
+use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 use kafka_zk_consumer::java_hash;
 
@@ -73,7 +74,10 @@ fn share(version: KafkaVersion, strategy: Strategy) {
     cluster.create_topic("bills", 2, 1);
     cluster.create_topic("returns-us", 2, 1);
     let mirrored = EmbeddedCluster::builder()
-        .auto_create_topics(1, 1)
+        .version(match version {
+            KafkaVersion::V0_8_2_2 => BrokerVersion::V0_8_2,
+            _ => BrokerVersion::V0_9_0,
+        })
         .start()
         .unwrap();
     for (topic, _) in TOPICS {
