@@ -54,7 +54,7 @@ impl TopicRegistry {
         TopicPartitions::read(topics, self.zk.get_all(&paths(topics)))
     }
 
-    /// As [`partitions`](Self::partitions), and an event tells when a topic changes next, is
+    /// The partitions of each of `topics`, in one round trip, and an event tells when a topic changes next, is
     /// created or deleted.
     pub(crate) fn watch_partitions(&self, topics: &[String]) -> Result<TopicPartitions, Error> {
         TopicPartitions::read(topics, self.zk.watch_data_all(&paths(topics)))

@@ -33,7 +33,7 @@ use crate::topics_support::connect;
 const GROUP: &str = "filtered";
 /// Topics with their partitions; the last one comes when the group is at work.
 const TOPICS: [(&str, i32); 3] = [("orders-eu", 4), ("orders-us", 3), ("orders-asia", 5)];
-const WHITELIST: &str = "orders-(eu|us|a[a-z]++)";
+const WHITELIST: &str = r"orders-(eu|us|a\w++)";
 /// The comma becomes another `|`.
 const BLACKLIST: &str = "bills,returns.*";
 const PACE: Duration = Duration::from_millis(20);
