@@ -203,6 +203,19 @@ pub enum Error {
         owner: String,
     },
 
+    /// With round robin as up to Kafka 0.10.1, every thread must ask for the same topics.
+    #[error(
+        "round robin needs equal subscriptions: {thread} asks for {topic}, but not for {other_topic}"
+    )]
+    SubscriptionsDiffer {
+        /// One of the threads that make a difference, `<member>-<n>`.
+        thread: String,
+        /// A topic that it asks for.
+        topic: String,
+        /// A topic that others ask for.
+        other_topic: String,
+    },
+
     /// The assignment was made from a view of the group that has changed since.
     #[error("the group changed during the rebalance")]
     GroupChanged,
@@ -256,6 +269,7 @@ impl Error {
             | Self::DataFolder { .. }
             | Self::RebalanceFailed { .. }
             | Self::OwnershipConflict { .. }
+            | Self::SubscriptionsDiffer { .. }
             | Self::GroupChanged
             | Self::SessionExpired => true,
         }

@@ -72,8 +72,13 @@ pub enum Event {
     IdleThread {
         /// The thread's id.
         thread: String,
-        /// The topic.
+        /// The topic. Where the thread gets nothing at all of several topics, these, or the filter's expression.
         topic: String,
+    },
+    /// No topic passes the filter that this member subscribes by; consumed is what comes later and does.
+    NoTopics {
+        /// The filter's regular expression.
+        regex: String,
     },
     /// No broker is registered in ZooKeeper; the rebalance waits for one.
     NoBrokers,
@@ -159,6 +164,7 @@ impl Event {
             | Self::LeaseEnded
             | Self::RebalanceAttemptFailed { .. }
             | Self::IdleThread { .. }
+            | Self::NoTopics { .. }
             | Self::NoBrokers
             | Self::NoPartitions { .. }
             | Self::UnusableZnode { .. }
@@ -209,6 +215,7 @@ impl fmt::Display for Event {
             Self::IdleThread { thread, topic } => {
                 write!(f, "no partition of {topic} for thread {thread}")
             }
+            Self::NoTopics { regex } => write!(f, "no topic passes the filter `{regex}`"),
             Self::NoBrokers => f.write_str("no brokers in zookeeper"),
             Self::NoPartitions { topic } => write!(f, "topic {topic} has no partitions"),
             Self::UnusableZnode { path, reason } => write!(f, "unusable znode {path}: {reason}"),

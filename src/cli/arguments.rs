@@ -40,6 +40,7 @@ const CONSUME_EXAMPLE: &str = "\
 Examples:
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning
   kzc consume --zookeeper zk1:2181,zk2:2181/kafka --topic orders --group billing --json
+  kzc consume --zookeeper localhost:2181 --whitelist 'orders-.*' --streams 2 --print topic,value
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning --timeout-ms 2000 --print partition,offset,value
 
 Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 129, 130 or 143 ended at once by a signal";
@@ -53,7 +54,7 @@ Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 129, 130 or 143 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print the messages of a topic, one a line
+    /// Print the messages of a topic, or of all that match, one a line
     #[command(after_help = CONSUME_EXAMPLE)]
     Consume(ConsumeArguments),
     /// Measure how fast a topic can be read
@@ -79,10 +80,6 @@ pub(crate) struct CommonArguments {
     #[arg(long, value_name = "HOST:PORT[,HOST:PORT][/CHROOT]")]
     pub(crate) zookeeper: String,
 
-    /// Topic to read
-    #[arg(long)]
-    pub(crate) topic: String,
-
     /// Group to join; without one (here, or as group.id) a throw-away group is made, and deleted at the end
     #[arg(long)]
     pub(crate) group: Option<String>,
@@ -100,10 +97,30 @@ pub(crate) struct CommonArguments {
     pub(crate) properties: Vec<(String, String)>,
 }
 
+/// What to read: one of the three.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct TopicArguments {
+    /// Topic to read, by its exact name
+    #[arg(long)]
+    pub(crate) topic: Option<String>,
+
+    /// Read all topics whose whole name matches this regular expression of Java; a comma means or
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) whitelist: Option<String>,
+
+    /// Read all topics whose whole name does not match, but for Kafka's internal ones
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) blacklist: Option<String>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct ConsumeArguments {
     #[command(flatten)]
     pub(crate) common: CommonArguments,
+
+    #[command(flatten)]
+    pub(crate) topics: TopicArguments,
 
     /// Where the group has no offset, begin at the oldest message instead of behind the newest
     #[arg(long)]
@@ -134,6 +151,10 @@ pub(crate) struct ConsumeArguments {
 pub(crate) struct PerfArguments {
     #[command(flatten)]
     pub(crate) common: CommonArguments,
+
+    /// Topic to read
+    #[arg(long)]
+    pub(crate) topic: String,
 
     /// End after so many messages, over all streams; without it after consumer.timeout.ms of silence (default 1000)
     #[arg(long, value_name = "N")]
@@ -228,6 +249,28 @@ mod tests {
         assert_eq!(arguments.common.streams, 1);
         assert!(!arguments.from_beginning && arguments.print.is_empty());
         assert!(Arguments::try_parse_from(["kzc", "consume", "--topic", "t"]).is_err());
+    }
+
+    #[test]
+    fn topics_are_named_in_one_way() {
+        let base = ["kzc", "consume", "--zookeeper", "h:1"];
+        let parse = |more: &[&str]| Arguments::try_parse_from(base.iter().chain(more));
+        for (flag, text) in [("--whitelist", "orders.*"), ("--blacklist", "")] {
+            let parsed = parse(&[flag, text]).unwrap();
+            let Command::Consume(arguments) = parsed.command else {
+                panic!("{parsed:?}");
+            };
+            let topics = arguments.topics;
+            assert_eq!(topics.topic, None);
+            assert_eq!(topics.whitelist.or(topics.blacklist).as_deref(), Some(text));
+            let error = parse(&[flag, text, "--topic", "t"]).unwrap_err();
+            assert!(error.to_string().contains("cannot be used with"), "{error}");
+        }
+        let error = parse(&[]).unwrap_err().to_string();
+        assert!(
+            error.contains("--topic <TOPIC>|--whitelist <REGEX>"),
+            "{error}"
+        );
     }
 
     #[test]

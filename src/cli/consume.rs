@@ -8,6 +8,7 @@ use kafka_zk_consumer::Message;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::OnBadMessage;
 use kafka_zk_consumer::StreamError;
+use kafka_zk_consumer::TopicFilter;
 
 use crate::cli::arguments::ConsumeArguments;
 use crate::cli::budget::Budget;
@@ -19,6 +20,7 @@ use crate::cli::message_format::Record;
 use crate::cli::output::Output;
 use crate::cli::run::say;
 use crate::cli::session;
+use crate::cli::session::Subscription;
 use crate::cli::settings::Settings;
 use crate::cli::silence::Silence;
 
@@ -37,6 +39,7 @@ struct Consumption<'a> {
 /// Prints messages until there is a reason to end.
 pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(), Failure> {
     let settings = Settings::for_consume(arguments)?;
+    let subscription = subscription(arguments)?;
     let consumption = Consumption {
         output: Output::new(io::stdout(), format(arguments)),
         budget: Budget::new(arguments.max_messages),
@@ -44,8 +47,7 @@ pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(
         on_bad_message: settings.config.on_bad_message(),
         ending,
     };
-    let streams = (arguments.common.topic.as_str(), arguments.common.streams);
-    let result = session::run(&settings, streams, ending, |_, stream| {
+    let result = session::run(&settings, &subscription, ending, |_, stream| {
         consumption.read(stream);
     });
     let written = consumption.output.written();
@@ -53,6 +55,23 @@ pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(
         say(&format!("Processed a total of {written} messages"));
     }
     result
+}
+
+/// A regular expression that cannot be used is refused before anything is done.
+fn subscription(arguments: &ConsumeArguments) -> Result<Subscription, Failure> {
+    let streams = arguments.common.streams;
+    let topics = &arguments.topics;
+    let filter = match (&topics.whitelist, &topics.blacklist) {
+        (Some(regex), _) => TopicFilter::whitelist(regex),
+        (None, Some(regex)) => TopicFilter::blacklist(regex),
+        (None, None) => {
+            let topic = topics.topic.clone().unwrap_or_default();
+            return Ok(Subscription::Topic(topic, streams));
+        }
+    };
+    filter
+        .map(|filter| Subscription::Filter(filter, streams))
+        .map_err(|error| Failure::usage(&error))
 }
 
 fn format(arguments: &ConsumeArguments) -> MessageFormat {

@@ -48,6 +48,7 @@ fn text(event: &Event) -> Option<String> {
         Event::NoPartitions { topic } => Some(format!(
             "waiting for topic {topic}: it has no partitions in zookeeper"
         )),
+        Event::NoTopics { .. } => Some(format!("waiting for a topic: {event}")),
         Event::NoBrokers => Some(String::from("waiting for a broker: zookeeper knows none")),
         Event::CommitFailed { .. }
         | Event::SessionExpired

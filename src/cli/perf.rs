@@ -24,6 +24,7 @@ use crate::cli::perf_report::Volume;
 use crate::cli::process_usage::cpu_time;
 use crate::cli::process_usage::peak_resident_bytes;
 use crate::cli::session;
+use crate::cli::session::Subscription;
 use crate::cli::settings::Settings;
 use crate::cli::silence::Silence;
 
@@ -76,8 +77,8 @@ pub(crate) fn perf(arguments: &PerfArguments, ending: &Ending) -> Result<(), Fai
             ending,
         );
     }
-    let streams = (arguments.common.topic.as_str(), arguments.common.streams);
-    let result = session::run(&settings, streams, ending, |number, stream| {
+    let subscription = Subscription::Topic(arguments.topic.clone(), arguments.common.streams);
+    let result = session::run(&settings, &subscription, ending, |number, stream| {
         measurement.read(number, stream);
     });
     let summary = measurement.summary();

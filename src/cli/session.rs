@@ -6,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::MessageStream;
+use kafka_zk_consumer::TopicFilter;
 use kafka_zk_consumer::delete_group;
 
 use crate::cli::ending::Ending;
@@ -17,6 +19,27 @@ use crate::cli::settings::Settings;
 
 /// How long the watching thread waits for an event before it looks at the rest.
 const SLICE: Duration = Duration::from_millis(50);
+
+/// What to read, and with how many streams.
+#[derive(Debug)]
+pub(crate) enum Subscription {
+    Topic(String, usize),
+    Filter(TopicFilter, usize),
+}
+
+impl Subscription {
+    fn join(&self, connector: &ConsumerConnector) -> Result<Vec<MessageStream>, Error> {
+        match self {
+            Self::Topic(topic, streams) => {
+                let made = connector.create_message_streams([(topic.as_str(), *streams)])?;
+                Ok(made.into_values().flatten().collect())
+            }
+            Self::Filter(filter, streams) => {
+                connector.create_message_streams_by_filter(filter, *streams)
+            }
+        }
+    }
+}
 
 /// A connector and how far its run has come.
 struct Session<'a> {
@@ -31,7 +54,7 @@ struct Session<'a> {
 /// Joins the group, reads each stream in a thread of its own, leaves the group, and deletes a throw-away one.
 pub(crate) fn run(
     settings: &Settings,
-    (topic, streams): (&str, usize),
+    subscription: &Subscription,
     ending: &Ending,
     read: impl Fn(usize, MessageStream) + Sync,
 ) -> Result<(), Failure> {
@@ -47,7 +70,7 @@ pub(crate) fn run(
     };
     let uncommitted = thread::scope(|scope| {
         let watch = scope.spawn(|| session.watch());
-        session.join_and_read(topic, streams, &read);
+        session.join_and_read(subscription, &read);
         session.closing.store(true, Ordering::SeqCst);
         session.connector.shutdown();
         session.closed.store(true, Ordering::SeqCst);
@@ -64,14 +87,13 @@ pub(crate) fn run(
 impl Session<'_> {
     fn join_and_read(
         &self,
-        topic: &str,
-        streams: usize,
+        subscription: &Subscription,
         read: &(impl Fn(usize, MessageStream) + Sync),
     ) {
-        let made = self.connector.create_message_streams([(topic, streams)]);
+        let made = subscription.join(&self.connector);
         self.joined.store(true, Ordering::SeqCst);
         let streams = match made {
-            Ok(mut streams) => streams.remove(topic).unwrap_or_default(),
+            Ok(streams) => streams,
             // The watching thread has closed the connector.
             Err(_) if self.ending.is_due() => return,
             Err(error) => {

@@ -7,8 +7,10 @@ use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
 use crate::config::isolation_level::IsolationLevel;
 use crate::config::on_bad_message::OnBadMessage;
+use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
 use crate::config::property_reader::PropertyReader;
 use crate::config::property_reader::invalid;
+use crate::config::round_robin_version::RoundRobinVersion;
 use crate::error::Error;
 
 /// What shorter pauses count as. Kafka accepts 0, which gives up after some attempts; what never gives up
@@ -65,18 +67,26 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         consumed_on: from.choice("consumed.on", ConsumedOn::Next)?,
         on_bad_message: from.choice("on.bad.message", OnBadMessage::Fail)?,
         isolation_level: from.choice("isolation.level", IsolationLevel::ReadUncommitted)?,
+        round_robin_version: from.choice("roundrobin.version", RoundRobinVersion::V0_8_2)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
         client_id: client_id(&mut from, &group_id)?,
         group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
+        // As in Kafka, the last of all, behind the storage of offsets.
+        partition_assignment_strategy: PartitionAssignmentStrategy::Range,
         unrecognised_keys: Vec::new(),
     };
     refuse_unsupported(&mut from)?;
+    let strategy = from.choice(
+        "partition.assignment.strategy",
+        config.partition_assignment_strategy,
+    )?;
     if let Some(warning) = short_rebalance(&config) {
         log::warn!("{warning}");
     }
     Ok(ConsumerConfig {
+        partition_assignment_strategy: strategy,
         unrecognised_keys: from.unrecognised(),
         ..config
     })
@@ -173,9 +183,7 @@ fn name(key: &str, text: String) -> Result<String, Error> {
 fn refuse_unsupported(from: &mut PropertyReader) -> Result<(), Error> {
     let key = "offsets.storage";
     let storage = from.text(key).map(|text| text.to_lowercase());
-    only(key, storage.as_deref(), "zookeeper", "kafka")?;
-    let key = "partition.assignment.strategy";
-    only(key, from.text(key).as_deref(), "range", "roundrobin")
+    only(key, storage.as_deref(), "zookeeper", "kafka")
 }
 
 fn only(key: &str, value: Option<&str>, supported: &str, other: &str) -> Result<(), Error> {

@@ -8,6 +8,8 @@ use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config_builder::ConsumerConfigBuilder;
 use crate::config::isolation_level::IsolationLevel;
 use crate::config::on_bad_message::OnBadMessage;
+use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
+use crate::config::round_robin_version::RoundRobinVersion;
 use crate::error::Error;
 
 /// The configuration of one consumer, checked: every value is within its limits.
@@ -51,6 +53,8 @@ pub struct ConsumerConfig {
     pub(super) auto_offset_reset: AutoOffsetReset,
     pub(super) consumer_timeout: Option<Duration>,
     pub(super) exclude_internal_topics: bool,
+    pub(super) partition_assignment_strategy: PartitionAssignmentStrategy,
+    pub(super) round_robin_version: RoundRobinVersion,
     pub(super) offsets_channel_backoff: Duration,
     pub(super) offsets_channel_socket_timeout: Duration,
     pub(super) offsets_commit_max_retries: u32,
@@ -199,6 +203,16 @@ impl ConsumerConfig {
     /// `exclude.internal.topics`, see [the setter](ConsumerConfigBuilder::exclude_internal_topics).
     pub fn exclude_internal_topics(&self) -> bool {
         self.exclude_internal_topics
+    }
+
+    /// `partition.assignment.strategy`, see [the setter](ConsumerConfigBuilder::partition_assignment_strategy).
+    pub fn partition_assignment_strategy(&self) -> PartitionAssignmentStrategy {
+        self.partition_assignment_strategy
+    }
+
+    /// `roundrobin.version`, see [the setter](ConsumerConfigBuilder::round_robin_version).
+    pub fn round_robin_version(&self) -> RoundRobinVersion {
+        self.round_robin_version
     }
 
     /// `offsets.channel.backoff.ms`, see [the setter](ConsumerConfigBuilder::offsets_channel_backoff).

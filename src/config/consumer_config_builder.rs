@@ -10,8 +10,10 @@ use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
 use crate::config::isolation_level::IsolationLevel;
 use crate::config::on_bad_message::OnBadMessage;
+use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
 use crate::config::property_file;
 use crate::config::property_reader::PropertyReader;
+use crate::config::round_robin_version::RoundRobinVersion;
 use crate::error::Error;
 
 /// Collects properties, of setters, single strings and files alike; the last word on a key counts.
@@ -228,18 +230,26 @@ impl ConsumerConfigBuilder {
 
     /// `exclude.internal.topics`: whether topic filters pass over Kafka's internal topics.
     ///
-    /// Default `true`. This version does not subscribe by filter, but needs to know what the filters of
-    /// other members let pass; all members of a group must say the same.
+    /// Default `true`: `__consumer_offsets` and `__transaction_state` pass no filter. Also said of the filters of
+    /// other members, so all members of a group must say the same. Topics by name are never left out.
     pub fn exclude_internal_topics(self, value: bool) -> Self {
         self.set("exclude.internal.topics", value.to_string())
     }
 
-    /// `partition.assignment.strategy`: how partitions are dealt out to threads: only `range` in
-    /// this version.
+    /// `partition.assignment.strategy`: how partitions are dealt out to threads: `range` or `roundrobin`, see
+    /// [`PartitionAssignmentStrategy`].
     ///
-    /// Default `range`. `roundrobin` is refused by [`build`](Self::build).
-    pub fn partition_assignment_strategy(self, value: impl Into<String>) -> Self {
-        self.set("partition.assignment.strategy", value)
+    /// Default `range`. All members of a group must say the same.
+    pub fn partition_assignment_strategy(self, choice: PartitionAssignmentStrategy) -> Self {
+        self.set("partition.assignment.strategy", choice.to_string())
+    }
+
+    /// `roundrobin.version`: as the members of which Kafka `roundrobin` deals out: `0.8.2`, `0.10.2` or `1.0`, see
+    /// [`RoundRobinVersion`].
+    ///
+    /// Default `0.8.2`. All members of a group must deal alike. Not a key of Kafka's; no effect with `range`.
+    pub fn round_robin_version(self, choice: RoundRobinVersion) -> Self {
+        self.set("roundrobin.version", choice.to_string())
     }
 
     /// `offsets.storage`: where offsets are kept: only `zookeeper` in this version.

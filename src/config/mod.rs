@@ -19,6 +19,8 @@ mod auto_offset_reset;
 mod consumed_on;
 mod isolation_level;
 mod on_bad_message;
+mod partition_assignment_strategy;
+mod round_robin_version;
 
 mod checks;
 mod property_file;
@@ -30,3 +32,5 @@ pub use consumer_config::ConsumerConfig;
 pub use consumer_config_builder::ConsumerConfigBuilder;
 pub use isolation_level::IsolationLevel;
 pub use on_bad_message::OnBadMessage;
+pub use partition_assignment_strategy::PartitionAssignmentStrategy;
+pub use round_robin_version::RoundRobinVersion;

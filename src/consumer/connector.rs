@@ -17,6 +17,7 @@ use crate::consumer::message_stream::MessageStream;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::TopicCount;
+use crate::coordination::TopicFilter;
 use crate::coordination::check_topic;
 use crate::error::Error;
 use crate::events::Event;
@@ -34,7 +35,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// One member of a consumer group that is coordinated in ZooKeeper.
 ///
 /// Made by [`connect`](Self::connect), it joins the group with
-/// [`create_message_streams`](Self::create_message_streams), once, and leaves it with
+/// [`create_message_streams`](Self::create_message_streams) or
+/// [`create_message_streams_by_filter`](Self::create_message_streams_by_filter), once, and leaves it with
 /// [`shutdown`](Self::shutdown) or when dropped. All methods may be called from any thread.
 ///
 /// ```no_run
@@ -116,7 +118,32 @@ impl ConsumerConnector {
         let topic_count = TopicCount::fixed(topics.iter().cloned())?;
         let queues = StreamQueues::new(&topics, &self.parts.config);
         self.join(topic_count, &queues)?;
-        Ok(queues.streams(&self.parts.stream_context()))
+        let streams = queues.streams(&self.parts.stream_context());
+        let named = |(topic, streams): (Option<String>, _)| Some((topic?, streams));
+        Ok(streams.into_iter().filter_map(named).collect())
+    }
+
+    /// Joins the group with so many streams for all topics that pass a filter, and returns them in the order of
+    /// their threads. Each stream serves every topic: thread 0 of each topic comes by the first, and so on.
+    ///
+    /// A topic that is created later and passes is consumed as soon as it is known, and one that is deleted is let
+    /// go. With `exclude.internal.topics` Kafka's own topics do not pass. Otherwise as
+    /// [`create_message_streams`](Self::create_message_streams), and a connector makes streams one way or the other.
+    ///
+    /// # Errors
+    /// As [`create_message_streams`](Self::create_message_streams); [`Error::InvalidArgument`] also for no stream,
+    /// and for a filter that takes too many steps with the name of a topic or lets so many topics pass that there
+    /// would be more than a million threads.
+    pub fn create_message_streams_by_filter(
+        &self,
+        filter: &TopicFilter,
+        streams: usize,
+    ) -> Result<Vec<MessageStream>, Error> {
+        let topic_count = TopicCount::by_filter(filter, streams)?;
+        let queues = StreamQueues::of_all_topics(streams, &self.parts.config);
+        self.join(topic_count, &queues)?;
+        let streams = queues.streams(&self.parts.stream_context());
+        Ok(streams.into_values().flatten().collect())
     }
 
     /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition

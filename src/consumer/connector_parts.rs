@@ -6,6 +6,7 @@ use crossbeam_channel::Receiver;
 use crossbeam_channel::select;
 
 use crate::config::ConsumerConfig;
+use crate::config::PartitionAssignmentStrategy;
 use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::StateCell;
 use crate::consumer::member::Member;
@@ -17,7 +18,9 @@ use crate::consumer::stream_queues::StreamQueues;
 use crate::consumer::zookeeper_directory::ZooKeeperDirectory;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::GroupRegistry;
+use crate::coordination::PartitionAssignor;
 use crate::coordination::RangeAssignor;
+use crate::coordination::RoundRobinAssignor;
 use crate::coordination::TopicCount;
 use crate::coordination::TopicRegistry;
 use crate::coordination::member_id;
@@ -125,7 +128,7 @@ impl ConnectorParts {
             topics: TopicRegistry::new(Arc::clone(&zk)),
             group: GroupRegistry::new(Arc::clone(&zk), self.config.group_id()),
             zk,
-            assignor: Box::new(RangeAssignor),
+            assignor: assignor(&self.config),
             fetchers: Arc::clone(&self.fetchers),
             committer: Arc::clone(&self.committer),
             ownership: Arc::clone(&self.ownership),
@@ -134,6 +137,7 @@ impl ConnectorParts {
             stop,
             claimed: Default::default(),
             generation: 0,
+            passing: Vec::new(),
         }
     }
 
@@ -168,6 +172,15 @@ impl ConnectorParts {
             }
         };
         ShutdownableThread::start("auto-commit", body).map(Some)
+    }
+}
+
+fn assignor(config: &ConsumerConfig) -> Box<dyn PartitionAssignor> {
+    match config.partition_assignment_strategy() {
+        PartitionAssignmentStrategy::Range => Box::new(RangeAssignor),
+        PartitionAssignmentStrategy::RoundRobin => {
+            Box::new(RoundRobinAssignor::new(config.round_robin_version()))
+        }
     }
 }
 

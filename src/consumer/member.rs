@@ -1,6 +1,9 @@
 //! One member of a group, and one attempt to work out what it owns.
 
+mod assigning;
+
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
@@ -11,8 +14,6 @@ use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::stream_queues::StreamQueues;
-use crate::coordination::Assignment;
-use crate::coordination::AssignmentContext;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::Claim;
 use crate::coordination::ConsumerThreadId;
@@ -53,6 +54,8 @@ pub(crate) struct Member {
     /// left behind (D18). Nodes of a session that has ended are found to be not ours when they are released.
     pub(crate) claimed: BTreeMap<TopicPartition, ConsumerThreadId>,
     pub(crate) generation: u64,
+    /// The topics that it asked for at the last assignment, in order: by name, or those that passed its filter.
+    pub(crate) passing: Vec<String>,
 }
 
 /// A partition of this member and its thread.
@@ -109,44 +112,6 @@ impl Member {
         Ok(())
     }
 
-    /// Who gets what, by the present state of ZooKeeper.
-    fn assign(&self, watched: &[String]) -> Result<Assignment, Error> {
-        let topics: Vec<String> = self.topic_count.topics().map(str::to_owned).collect();
-        let read = self.topics.watch_partitions(&topics)?;
-        let exclude_internal = self.config.exclude_internal_topics();
-        let members = self.group.members(&topics, exclude_internal)?;
-        if !members.iter().map(|member| &member.id).eq(watched) {
-            return Err(Error::GroupChanged);
-        }
-        for member in &members {
-            if let Some(reason) = member.trouble.clone() {
-                let path = format!("{}/{}", self.group.members_path(), member.id);
-                self.tell_unusable(path, reason);
-            }
-        }
-        for topic in read.missing {
-            self.events.send(Event::NoPartitions { topic });
-        }
-        for (topic, reason) in read.unusable {
-            self.tell_unusable(TopicRegistry::path_of(&topic), reason);
-        }
-        let counts = members
-            .iter()
-            .map(|member| (member.id.as_str(), &member.topic_count));
-        let assignment = self
-            .assignor
-            .assign(&AssignmentContext::new(read.partitions, counts));
-        for (topic, thread) in assignment.idle() {
-            if thread.member() == self.id {
-                self.events.send(Event::IdleThread {
-                    thread: thread.to_string(),
-                    topic: topic.clone(),
-                });
-            }
-        }
-        Ok(assignment)
-    }
-
     /// Whether this is what the member owns in this session, its nodes included.
     fn owns_already(&self, mine: &[MyPartition], session: i64) -> Result<bool, Error> {
         let owned = self.ownership.current();
@@ -159,7 +124,8 @@ impl Member {
     /// The first owner node of ours that is gone, or names somebody else.
     fn first_lost_node(&self) -> Result<Option<String>, Error> {
         let owned = self.ownership.current();
-        let topics: Vec<String> = self.topic_count.topics().map(str::to_owned).collect();
+        let topics: BTreeSet<&str> = owned.partitions.keys().map(TopicPartition::topic).collect();
+        let topics: Vec<String> = topics.into_iter().map(str::to_owned).collect();
         let owners = self.group.owners(&topics)?;
         let lost = owned.claims().into_iter().find(|(partition, thread)| {
             !owners

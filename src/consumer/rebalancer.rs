@@ -22,6 +22,10 @@ use crate::zk::ZkEvent;
 /// Least pause before an attempt that an event brings forward; doubles with every failure.
 const SHORTEST_BACKOFF: Duration = Duration::from_millis(50);
 
+/// How long a change of the topics that a filter looks at is left alone: where topics are created or deleted by
+/// the dozen, one rebalance serves many.
+const TOPICS_PAUSE: Duration = Duration::from_millis(200);
+
 /// Turns events into rebalances. Several that come together make one rebalance, and no work is done in the
 /// thread that delivers them (D12).
 pub(crate) struct Rebalancer {
@@ -30,6 +34,8 @@ pub(crate) struct Rebalancer {
     state: Arc<StateCell>,
     stats: Arc<Stats>,
     pending: Option<Pending>,
+    /// Topics came or went, which may not concern this member.
+    topics_changed: bool,
     next_check: Instant,
 }
 
@@ -56,6 +62,7 @@ impl Rebalancer {
             state,
             stats,
             pending: None,
+            topics_changed: false,
             next_check: Instant::now(),
         }
     }
@@ -149,6 +156,9 @@ impl Rebalancer {
             self.lose_partitions_after_lease(now);
             return Ok(());
         }
+        if std::mem::take(&mut self.topics_changed) {
+            self.look_at_topics();
+        }
         if self
             .pending
             .as_ref()
@@ -211,8 +221,14 @@ impl Rebalancer {
         } else if path == BrokerRegistry::PATH {
             // Asked for only while there was no broker (D14).
             self.trigger("brokers changed");
+        } else if path == TopicRegistry::PATH {
+            self.topics_changed = true;
         } else if let Some(topic) = TopicRegistry::topic_of(path) {
-            self.trigger(&format!("topic {topic} changed"));
+            let pause = match self.member.topic_count.regex() {
+                Some(_) => TOPICS_PAUSE,
+                None => Duration::ZERO,
+            };
+            self.trigger_after(&format!("topic {topic} changed"), pause);
         } else if self.pending.as_ref().is_some_and(is_obstacle) {
             self.trigger("the owner of a partition changed");
         }
@@ -265,15 +281,27 @@ impl Rebalancer {
         self.member.events.send(why);
     }
 
+    /// Where other topics pass now, or that cannot be told, there is a rebalance. One that is under way looks itself.
+    fn look_at_topics(&mut self) {
+        if self.pending.is_none() && !matches!(self.member.is_concerned_by_topics(), Ok(false)) {
+            self.trigger_after("topics came or went", TOPICS_PAUSE);
+        }
+    }
+
     /// Asks for a rebalance, or brings forward the next attempt of one that fails.
     fn trigger(&mut self, reason: &str) {
+        self.trigger_after(reason, Duration::ZERO);
+    }
+
+    /// As [`trigger`](Self::trigger), for a rebalance that may begin after a pause.
+    fn trigger_after(&mut self, reason: &str, pause: Duration) {
         let now = Instant::now();
         let backoff = self.member.config.rebalance_backoff();
         match &mut self.pending {
             Some(pending) => {
                 let doubled = 2_u32.saturating_pow(pending.failed_attempts.saturating_sub(1));
                 let pause = match pending.failed_attempts {
-                    0 => Duration::ZERO,
+                    0 => pause,
                     _ => SHORTEST_BACKOFF.saturating_mul(doubled).min(backoff),
                 };
                 pending.next_attempt = pending.next_attempt.min(now + pause);
@@ -283,7 +311,7 @@ impl Rebalancer {
                 self.member.events.send(Event::RebalanceStarted { trigger });
                 self.pending = Some(Pending {
                     since: now,
-                    next_attempt: now,
+                    next_attempt: now + pause,
                     failed_attempts: 0,
                     obstacle: None,
                     last_failure: None,

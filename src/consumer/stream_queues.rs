@@ -13,22 +13,32 @@ use crate::fetch::ChunkQueue;
 /// One queue for each stream: by topic, and number of the thread within it.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamQueues {
-    by_thread: BTreeMap<(String, usize), Arc<ChunkQueue>>,
+    /// Without a topic, the queues of a filter: they serve every topic.
+    by_thread: BTreeMap<(Option<String>, usize), Arc<ChunkQueue>>,
 }
 
 impl StreamQueues {
-    /// Each with an equal share of `queued.max.bytes`.
+    /// So many for each topic.
     pub(crate) fn new(topics: &[(String, usize)], config: &ConsumerConfig) -> Self {
-        let streams: usize = topics.iter().map(|(_, streams)| streams).sum();
-        let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
-        let share = total.checked_div(streams).unwrap_or(total);
-        let by_thread = topics
+        let threads = topics
             .iter()
-            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)))
-            .map(|key| {
-                let queue = ChunkQueue::new(config.queued_max_message_chunks(), share);
-                (key, queue)
-            });
+            .flat_map(|(topic, streams)| (0..*streams).map(|number| (Some(topic.clone()), number)));
+        Self::of_threads(threads.collect(), config)
+    }
+
+    /// So many, each for every topic (KAFKA-550).
+    pub(crate) fn of_all_topics(streams: usize, config: &ConsumerConfig) -> Self {
+        Self::of_threads((0..streams).map(|number| (None, number)).collect(), config)
+    }
+
+    /// Each with an equal share of `queued.max.bytes`.
+    fn of_threads(threads: Vec<(Option<String>, usize)>, config: &ConsumerConfig) -> Self {
+        let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
+        let share = total.checked_div(threads.len()).unwrap_or(total);
+        let by_thread = threads.into_iter().map(|key| {
+            let queue = ChunkQueue::new(config.queued_max_message_chunks(), share);
+            (key, queue)
+        });
         Self {
             by_thread: by_thread.collect(),
         }
@@ -40,12 +50,16 @@ impl StreamQueues {
 
     /// The queue that a thread of this member gets its part of `topic` by.
     pub(crate) fn of(&self, topic: &str, thread: &ConsumerThreadId) -> Option<&Arc<ChunkQueue>> {
-        self.by_thread.get(&(topic.to_owned(), thread.number()))
+        let of = |topic| self.by_thread.get(&(topic, thread.number()));
+        of(None).or_else(|| of(Some(topic.to_owned())))
     }
 
     /// A stream for each queue, by topic and in the order of the threads.
-    pub(crate) fn streams(&self, context: &StreamContext) -> HashMap<String, Vec<MessageStream>> {
-        let mut streams: HashMap<String, Vec<MessageStream>> = HashMap::new();
+    pub(crate) fn streams(
+        &self,
+        context: &StreamContext,
+    ) -> HashMap<Option<String>, Vec<MessageStream>> {
+        let mut streams: HashMap<Option<String>, Vec<MessageStream>> = HashMap::new();
         for ((topic, _), queue) in &self.by_thread {
             let stream = MessageStream::new(Arc::clone(queue), context.clone());
             streams.entry(topic.clone()).or_default().push(stream);

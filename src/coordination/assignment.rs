@@ -6,11 +6,19 @@ use std::sync::Arc;
 use crate::cluster::TopicPartition;
 use crate::coordination::consumer_id::ConsumerThreadId;
 use crate::coordination::topic_count::TopicCount;
+use crate::error::Error;
 
 /// Deals out partitions to threads. Pure: equal input gives equal output in every member.
 pub(crate) trait PartitionAssignor: Send + Sync {
+    /// Whether a topic is dealt out by itself, so that a member needs to know of its own topics only.
+    fn is_by_topic(&self) -> bool;
+
     /// An owner for each partition that any thread asks for.
-    fn assign(&self, context: &AssignmentContext) -> Assignment;
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SubscriptionsDiffer`] where the rule does not allow that.
+    fn assign(&self, context: &AssignmentContext) -> Result<Assignment, Error>;
 }
 
 /// What a decision is made of. All lists are ascending and free of duplicates.
@@ -83,9 +91,9 @@ impl Assignment {
         self.owners.insert(partition, thread);
     }
 
-    /// Notes that a thread gets nothing of a topic that it asks for.
-    pub(crate) fn leave_idle(&mut self, topic: &str, thread: ConsumerThreadId) {
-        self.idle.push((topic.to_owned(), thread));
+    /// Notes that a thread gets nothing of a topic, or of the topics listed, that it asks for.
+    pub(crate) fn leave_idle(&mut self, topic: impl Into<String>, thread: ConsumerThreadId) {
+        self.idle.push((topic.into(), thread));
     }
 
     #[cfg(test)]
@@ -111,6 +119,11 @@ impl Assignment {
             .filter(|(_, owner)| *owner == thread)
             .map(|(partition, _)| partition.clone())
             .collect()
+    }
+
+    /// The threads that get anything, once for each partition.
+    pub(crate) fn busy(&self) -> impl Iterator<Item = &ConsumerThreadId> {
+        self.owners.values()
     }
 
     /// Threads that get nothing of a topic that they ask for, each worth a warning.

@@ -42,7 +42,7 @@ pub(crate) struct GroupRegistry {
 pub(crate) struct Member {
     /// The member's id.
     pub(crate) id: String,
-    /// What it asks for, by name; nothing, if its registration cannot be used.
+    /// What it asks for; nothing, if its registration cannot be used.
     pub(crate) topic_count: TopicCount,
     /// Why it counts as asking for nothing although it may ask for something; worth a warning.
     pub(crate) trouble: Option<String>,
@@ -155,19 +155,13 @@ impl GroupRegistry {
     }
 
     /// All members with what they ask for, in order, in two round trips.
-    ///
-    /// Filters are evaluated for `topics`, without the internal ones if `exclude_internal`.
-    pub(crate) fn members(
-        &self,
-        topics: &[String],
-        exclude_internal: bool,
-    ) -> Result<Vec<Member>, Error> {
+    pub(crate) fn members(&self) -> Result<Vec<Member>, Error> {
         let ids = self.member_ids()?;
         let paths: Vec<String> = ids.iter().map(|id| self.paths.member(id)).collect();
         let mut members = Vec::with_capacity(ids.len());
         for (id, node) in ids.into_iter().zip(self.zk.get_all(&paths)) {
             if let Some(node) = node? {
-                members.push(Member::read(id, &node.data, topics, exclude_internal));
+                members.push(Member::new(id, TopicCount::parse(&node.data)));
             }
         }
         Ok(members)
@@ -230,10 +224,18 @@ enum Attempt {
 }
 
 impl Member {
+    /// The same member, asking for topics by name: its filter is evaluated for `topics`, without the internal ones
+    /// if `exclude_internal`.
+    pub(crate) fn narrowed(self, topics: &[String], exclude_internal: bool) -> Self {
+        if self.topic_count.regex().is_none() {
+            return self;
+        }
+        let narrowed = self.topic_count.narrowed(topics, exclude_internal);
+        Self::new(self.id, narrowed)
+    }
+
     /// Unlike Kafka: a registration that cannot be used stops nobody but its member (D31).
-    fn read(id: String, registration: &[u8], topics: &[String], exclude_internal: bool) -> Self {
-        let read = TopicCount::parse(registration)
-            .and_then(|count| count.narrowed(topics, exclude_internal));
+    fn new(id: String, read: Result<TopicCount, String>) -> Self {
         let (topic_count, trouble) = match read {
             Ok(topic_count) => (topic_count, None),
             Err(reason) => {

@@ -8,7 +8,7 @@
 //!  GroupRegistry   /consumers/<group>                     AssignmentContext
 //!                    /ids/<member> -------------> TopicCount ----^    |
 //!                    /owners/<topic>/<partition> <-- claim, release   | PartitionAssignor
-//!                    /offsets/<topic>/<partition> <-- store offsets   v (RangeAssignor)
+//!                    /offsets/<topic>/<partition> <-- store offsets   v (RangeAssignor, RoundRobinAssignor)
 //!                                                                Assignment
 //! ```
 //!
@@ -26,6 +26,7 @@ mod topic_filter;
 
 mod assignment;
 mod range_assignor;
+mod round_robin_assignor;
 
 mod broker_registration;
 mod broker_registry;
@@ -48,9 +49,13 @@ pub(crate) use consumer_id::epoch_millis;
 pub(crate) use consumer_id::member_id;
 pub(crate) use group_registry::Claim;
 pub(crate) use group_registry::GroupRegistry;
+pub(crate) use group_registry::Member as RegisteredMember;
 pub(crate) use group_registry::StoredOffset;
 pub(crate) use range_assignor::RangeAssignor;
 pub use registered_brokers::registered_brokers;
+pub(crate) use round_robin_assignor::RoundRobinAssignor;
 pub(crate) use topic_count::TopicCount;
 pub(crate) use topic_count::check_topic;
+pub use topic_filter::TopicFilter;
+pub(crate) use topic_filter::refused as refused_filter;
 pub(crate) use topic_registry::TopicRegistry;

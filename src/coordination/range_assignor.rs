@@ -5,6 +5,7 @@ use crate::coordination::assignment::Assignment;
 use crate::coordination::assignment::AssignmentContext;
 use crate::coordination::assignment::PartitionAssignor;
 use crate::coordination::assignment::TopicContext;
+use crate::error::Error;
 
 /// Deals out each topic by itself: the threads in order get runs of partitions, all of the same
 /// length, except that the first threads get one more while the rest lasts.
@@ -12,12 +13,16 @@ use crate::coordination::assignment::TopicContext;
 pub(crate) struct RangeAssignor;
 
 impl PartitionAssignor for RangeAssignor {
-    fn assign(&self, context: &AssignmentContext) -> Assignment {
+    fn is_by_topic(&self) -> bool {
+        true
+    }
+
+    fn assign(&self, context: &AssignmentContext) -> Result<Assignment, Error> {
         let mut assignment = Assignment::default();
         for (topic, context) in context.topics() {
             deal(topic, context, &mut assignment);
         }
-        assignment
+        Ok(assignment)
     }
 }
 
@@ -72,7 +77,9 @@ mod tests {
         let members = members
             .iter()
             .map(|(member, count)| (member.as_str(), count));
-        RangeAssignor.assign(&AssignmentContext::new(topics, members))
+        RangeAssignor
+            .assign(&AssignmentContext::new(topics, members))
+            .unwrap()
     }
 
     /// The partitions of each thread of `member`, in numerical order of the threads.

@@ -64,6 +64,25 @@ impl TopicCount {
         Ok(Self::Static(counts))
     }
 
+    /// A subscription to all topics that pass, with so many streams for each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for no stream, or more than a million.
+    pub(crate) fn by_filter(filter: &TopicFilter, streams: usize) -> Result<Self, Error> {
+        if !(1..=MAX_STREAMS).contains(&streams) {
+            let reason = format!(
+                "{filter} is asked for with {streams} streams, 1 to {MAX_STREAMS} are possible"
+            );
+            return Err(invalid(reason));
+        }
+        Ok(Self::Wildcard {
+            pattern: filter.pattern(),
+            regex: filter.regex().to_owned(),
+            streams,
+        })
+    }
+
     /// A member that asks for nothing.
     pub(crate) fn empty() -> Self {
         Self::Static(BTreeMap::new())
@@ -102,25 +121,25 @@ impl TopicCount {
     /// The same subscription by name: a filter asks with its number of streams for each of `topics` that
     /// passes.
     ///
-    /// `exclude_internal` is as in [`TopicFilter::allows`]. The error says why the filter cannot be evaluated; such a member counts as
-    /// one that asks for [nothing](Self::empty), and must be reported.
+    /// `exclude_internal` is as in [`TopicFilter::allows`]. The error says why the filter cannot be evaluated;
+    /// another member with such a one counts as one that asks for [nothing](Self::empty), and must be reported.
     pub(crate) fn narrowed(
-        self,
+        &self,
         topics: &[String],
         exclude_internal: bool,
     ) -> Result<Self, String> {
         match self {
-            Self::Static(counts) => Ok(Self::Static(counts)),
+            Self::Static(counts) => Ok(Self::Static(counts.clone())),
             Self::Wildcard {
                 pattern,
                 regex,
                 streams,
             } => {
-                let filter = TopicFilter::new(pattern, &regex)?;
+                let filter = TopicFilter::new(*pattern, regex)?;
                 let mut counts = BTreeMap::new();
                 for topic in topics {
                     if filter.allows(topic, exclude_internal)? {
-                        counts.insert(topic.clone(), streams);
+                        counts.insert(topic.clone(), *streams);
                     }
                 }
                 check_total(&counts)?;
@@ -150,6 +169,14 @@ impl TopicCount {
             "timestamp": epoch_millis.to_string(),
         })
         .to_string()
+    }
+
+    /// The regular expression of a filter; `None` for topics by name.
+    pub(crate) fn regex(&self) -> Option<&str> {
+        match self {
+            Self::Static(_) => None,
+            Self::Wildcard { regex, .. } => Some(regex),
+        }
     }
 
     /// How many streams are asked for of one topic.

@@ -1,6 +1,9 @@
 //! Which topics a subscription by pattern asks for.
 
+use std::fmt;
+
 use crate::coordination::java_regex::JavaRegex;
+use crate::error::Error;
 
 /// Topics that Kafka keeps for itself. The second one came with Kafka 0.11.
 const INTERNAL_TOPICS: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
@@ -14,11 +17,24 @@ pub(crate) enum WildcardPattern {
     BlackList,
 }
 
-/// A subscription by pattern, ready to be asked.
+/// A subscription by pattern: all topics whose whole name matches a regular expression, or all whose does not.
+///
+/// The expression is one of Java, `java.util.regex`, as all members of a group must agree on what matches. As in
+/// Kafka a comma separates alternatives, and blanks and quotation marks around it are dropped: `"orders, bills"` is
+/// `orders|bills`, and `a{1,3}`, which would become `a{1|3}`, is refused.
+///
+/// ```
+/// use kafka_zk_consumer::TopicFilter;
+///
+/// let filter = TopicFilter::whitelist(r"orders\.(eu|us), bills")?;
+/// assert_eq!(filter.regex(), r"orders\.(eu|us)|bills");
+/// # Ok::<(), kafka_zk_consumer::Error>(())
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct TopicFilter {
+pub struct TopicFilter {
     pattern: WildcardPattern,
     regex: JavaRegex,
+    text: String,
 }
 
 impl WildcardPattern {
@@ -32,13 +48,41 @@ impl WildcardPattern {
 }
 
 impl TopicFilter {
+    /// Lets topics pass that match.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`], which quotes the expression, for one that Java refuses, or that has no exact
+    /// counterpart here: docs/compatibility.md lists those few.
+    pub fn whitelist(regex: &str) -> Result<Self, Error> {
+        Self::new(WildcardPattern::WhiteList, regex).map_err(refused)
+    }
+
+    /// Lets topics pass that do not match.
+    ///
+    /// # Errors
+    /// As [`whitelist`](Self::whitelist).
+    pub fn blacklist(regex: &str) -> Result<Self, Error> {
+        Self::new(WildcardPattern::BlackList, regex).map_err(refused)
+    }
+
+    /// The expression as it is registered and evaluated.
+    pub fn regex(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn pattern(&self) -> WildcardPattern {
+        self.pattern
+    }
+
     /// `regex` is what the user wrote, or what is registered: reading it twice changes nothing.
     ///
     /// The error says why it cannot be evaluated.
     pub(crate) fn new(pattern: WildcardPattern, regex: &str) -> Result<Self, String> {
+        let text = translated(regex);
         Ok(Self {
             pattern,
-            regex: JavaRegex::new(&translated(regex))?,
+            regex: JavaRegex::new(&text)?,
+            text,
         })
     }
 
@@ -55,6 +99,24 @@ impl TopicFilter {
             WildcardPattern::WhiteList => matches,
             WildcardPattern::BlackList => !matches,
         })
+    }
+}
+
+impl fmt::Display for TopicFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sense = match self.pattern {
+            WildcardPattern::WhiteList => "whitelist",
+            WildcardPattern::BlackList => "blacklist",
+        };
+        write!(f, "{sense} `{}`", self.text)
+    }
+}
+
+/// The error of a filter that cannot be used.
+pub(crate) fn refused(reason: String) -> Error {
+    Error::InvalidArgument {
+        name: "topic filter",
+        reason,
     }
 }
 

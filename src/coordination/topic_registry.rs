@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::coordination::topic_count::check_topic;
 use crate::error::Error;
 use crate::zk::ZkClient;
 use crate::zk::ZkError;
 use crate::zk::Znode;
-
-const ROOT: &str = "/brokers/topics";
 
 /// The topics that are to be deleted. A mark is there before anything of its topic goes, and until all has.
 /// Brokers that do not delete may leave it for ever.
@@ -23,19 +22,30 @@ pub(crate) struct TopicRegistry {
 }
 
 impl TopicRegistry {
+    /// The node whose children are the topics, to tell what an event is about.
+    pub(crate) const PATH: &str = "/brokers/topics";
+
     pub(crate) fn new(zk: Arc<ZkClient>) -> Self {
         Self { zk }
     }
 
     /// The topic whose node `path` is, to tell what an event is about.
     pub(crate) fn topic_of(path: &str) -> Option<&str> {
-        let name = path.strip_prefix(ROOT)?.strip_prefix('/')?;
+        let name = path.strip_prefix(Self::PATH)?.strip_prefix('/')?;
         (!name.is_empty() && !name.contains('/')).then_some(name)
     }
 
     /// The node of a topic.
     pub(crate) fn path_of(topic: &str) -> String {
-        format!("{ROOT}/{topic}")
+        format!("{}/{topic}", Self::PATH)
+    }
+
+    /// All topics, in order, and an event tells when one comes or goes next. A node that no topic can have is
+    /// left out.
+    pub(crate) fn watch_topics(&self) -> Result<Vec<String>, Error> {
+        let mut topics = self.zk.watch_children(Self::PATH)?.unwrap_or_default();
+        topics.retain(|topic| check_topic(topic).is_ok());
+        Ok(topics)
     }
 
     #[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
@@ -44,7 +54,7 @@ impl TopicRegistry {
         TopicPartitions::read(topics, self.zk.get_all(&paths(topics)))
     }
 
-    /// As [`partitions`](Self::partitions), and an event tells when a topic changes next, is
+    /// The partitions of each of `topics`, in one round trip, and an event tells when a topic changes next, is
     /// created or deleted.
     pub(crate) fn watch_partitions(&self, topics: &[String]) -> Result<TopicPartitions, Error> {
         TopicPartitions::read(topics, self.zk.watch_data_all(&paths(topics)))
@@ -79,7 +89,7 @@ impl TopicRegistry {
 fn paths(topics: &[String]) -> Vec<String> {
     topics
         .iter()
-        .map(|topic| format!("{ROOT}/{topic}"))
+        .map(|topic| TopicRegistry::path_of(topic))
         .collect()
 }
 

@@ -330,3 +330,54 @@ fn a_port_that_is_taken_is_named() {
     assert_eq!((status, stdout.as_str()), (1, ""), "{stderr}");
     assert!(stderr.contains(&port), "{stderr}");
 }
+
+#[test]
+fn a_whitelist_and_a_blacklist_choose_the_topics_and_a_bad_one_is_refused_before_anything() {
+    let more = [
+        "--topic",
+        "orders-eu:1",
+        "--topic",
+        "orders-us:1",
+        "--topic",
+        "bills:1",
+    ];
+    let (mut cluster, zookeeper, brokers) = dev_cluster(&more);
+    for topic in ["orders-eu", "orders-us", "bills"] {
+        let (status, stderr) =
+            produce(["--broker", &brokers], topic, &[], &format!("of {topic}\n"));
+        assert_eq!(status, 0, "{stderr}");
+    }
+    let consume = |more: &[&str]| {
+        let words = ["consume", "--zookeeper", &zookeeper, "--from-beginning"];
+        kzc(&[&words[..], more].concat(), "")
+    };
+    let print = [
+        "--print",
+        "topic,value",
+        "--streams",
+        "2",
+        "--max-messages",
+        "2",
+    ];
+    for (flag, regex, expected) in [
+        ("--whitelist", "orders-.*", ["orders-eu", "orders-us"]),
+        ("--whitelist", "bills, orders-us", ["bills", "orders-us"]),
+        ("--blacklist", "orders-eu", ["bills", "orders-us"]),
+    ] {
+        let (status, stdout, stderr) = consume(&[&[flag, regex], &print[..]].concat());
+        assert_eq!(status, 0, "{stderr}");
+        let mut lines: Vec<&str> = stdout.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, expected.map(|topic| format!("{topic}\tof {topic}")));
+    }
+    let (status, stdout, stderr) = consume(&["--whitelist", "a{1,3}"]);
+    assert_eq!((status, stdout.as_str()), (2, ""), "{stderr}");
+    assert!(stderr.contains("regex `a{1|3}`"), "{stderr}");
+    let (status, _, stderr) = consume(&["--whitelist", "returns", "--timeout-ms", "500"]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(
+        stderr.contains("no topic passes the filter `returns`"),
+        "{stderr}"
+    );
+    assert_eq!(cluster.interrupt(), 0);
+}

@@ -14,9 +14,13 @@ mod kzc;
 mod layering;
 
 #[cfg(feature = "embedded")]
+mod assignments;
+#[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
 mod failing_brokers;
+#[cfg(feature = "embedded")]
+mod filters;
 #[cfg(feature = "embedded")]
 mod groups;
 #[cfg(feature = "embedded")]

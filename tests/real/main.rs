@@ -24,6 +24,7 @@ mod killed_members;
 mod kzc;
 mod leader_change;
 mod member;
+mod mixed_filters;
 mod mixed_groups;
 mod numbered;
 mod outages;

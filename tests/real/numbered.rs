@@ -64,6 +64,18 @@ impl NumberedProducer {
         partitions: i32,
         pause: Duration,
     ) -> Self {
+        Self::start_from(cluster, topic, partitions, 0, pause)
+    }
+
+    /// As [`start`](Self::start); in the values the partitions count from `first`, so that those of several topics
+    /// can be told apart.
+    pub(crate) fn start_from(
+        cluster: &mut RealCluster,
+        topic: &'static str,
+        partitions: i32,
+        first: i32,
+        pause: Duration,
+    ) -> Self {
         let brokers: Vec<String> = cluster.brokers().iter().map(Kafka::address).collect();
         let mut producer = Self {
             stop: Vec::new(),
@@ -77,7 +89,7 @@ impl NumberedProducer {
             let mut leader = Leader::new(brokers.clone());
             let body = move || {
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                    let value = value(partition, sent.load(Ordering::SeqCst));
+                    let value = value(first + partition, sent.load(Ordering::SeqCst));
                     leader.append(topic, partition, &value);
                     sent.fetch_add(1, Ordering::SeqCst);
                 }

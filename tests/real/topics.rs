@@ -1,9 +1,12 @@
 //! Topics, partitions, leaders and brokers that come and go are consumed when they are there.
 
 use std::time::Duration;
+use std::time::Instant;
 
 use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::Event;
+use kafka_zk_consumer::TopicFilter;
+use kafka_zk_consumer::TopicPartition;
 
 use crate::support::BrokerConnection;
 use crate::support::Kafka;
@@ -13,6 +16,7 @@ use crate::support::wait_until;
 use crate::topics_support::LIMIT;
 use crate::topics_support::Reader;
 use crate::topics_support::config;
+use crate::topics_support::connect;
 use crate::topics_support::join;
 use crate::topics_support::produce_numbers;
 use crate::topics_support::shut_down;
@@ -114,6 +118,52 @@ fn a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is
     assert_eq!(reader.errors(), []);
     shut_down(&connector);
     reader.finish();
+}
+
+#[test]
+fn topics_that_pass_a_filter_come_and_go_and_stay_deleted() {
+    for version in KafkaVersion::ALL {
+        let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
+        cluster.create_topic("steady", 1, 1);
+        cluster.create_topic("bills", 1, 1);
+        let connector = connect(config(&cluster.connect_string(), "g"));
+        let filter = TopicFilter::whitelist("steady, phoenix-[0-9]").unwrap();
+        let streams = connector.create_message_streams_by_filter(&filter, 2);
+        let reader = Reader::start(streams.unwrap());
+        for life in 0..3 {
+            let topic = format!("phoenix-{life}");
+            let created = Instant::now();
+            cluster.create_topic(&topic, 2, 1);
+            for partition in 0..2 {
+                produce_numbers(&cluster, &topic, partition, 0..10);
+                reader.wait_for_numbers(&topic, partition, 0..10);
+            }
+            println!(
+                "a new topic was read {:?} after its creation",
+                created.elapsed()
+            );
+
+            cluster.delete_topic(&topic);
+            let owned = || connector.owned_partitions();
+            wait_until(LIMIT, "the deleted topic to be let go", || {
+                owned() == [TopicPartition::new("steady", 0)]
+            });
+            produce_numbers(&cluster, "steady", 0, life * 10..(life + 1) * 10);
+            reader.wait_for_numbers("steady", 0, 0..(life + 1) * 10);
+            let shell = cluster.shell();
+            let left = shell.children("/brokers/topics").unwrap();
+            assert_eq!(
+                left,
+                ["bills", "steady"],
+                "a metadata request brought a topic back"
+            );
+            let owners = format!("/consumers/g/owners/{topic}");
+            assert_eq!(shell.children(&owners).unwrap(), [""; 0]);
+        }
+        assert_eq!(reader.errors(), []);
+        shut_down(&connector);
+        reader.finish();
+    }
 }
 
 #[test]

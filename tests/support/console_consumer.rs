@@ -63,6 +63,16 @@ impl ConsoleConsumer {
         Self::start_on(version, zookeeper, "--whitelist", whitelist, options)
     }
 
+    /// Consumes all topics that do not match a Java regular expression.
+    pub fn start_on_blacklist(
+        version: KafkaVersion,
+        zookeeper: &str,
+        blacklist: &str,
+        options: &ConsoleConsumerOptions<'_>,
+    ) -> Self {
+        Self::start_on(version, zookeeper, "--blacklist", blacklist, options)
+    }
+
     fn start_on(
         version: KafkaVersion,
         zookeeper: &str,

@@ -60,6 +60,11 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.auto_offset_reset(), AutoOffsetReset::Largest);
     assert_eq!(config.consumer_timeout(), None);
     assert!(config.exclude_internal_topics());
+    assert_eq!(
+        config.partition_assignment_strategy(),
+        PartitionAssignmentStrategy::Range
+    );
+    assert_eq!(config.round_robin_version(), RoundRobinVersion::V0_8_2);
     assert_eq!(config.offsets_channel_backoff(), ms(1_000));
     assert_eq!(config.offsets_channel_socket_timeout(), ms(10_000));
     assert_eq!(config.offsets_commit_max_retries(), 5);
@@ -97,7 +102,8 @@ const ALL: [(&str, &str); 34] = [
     ("auto.offset.reset", "smallest"),
     ("consumer.timeout.ms", "0"),
     ("exclude.internal.topics", "false"),
-    ("partition.assignment.strategy", "range"),
+    ("partition.assignment.strategy", "roundrobin"),
+    ("roundrobin.version", "1.0"),
     ("offsets.storage", "zookeeper"),
     ("offsets.channel.backoff.ms", "15"),
     ("offsets.channel.socket.timeout.ms", "16"),
@@ -135,7 +141,8 @@ fn all_setters() -> ConsumerConfigBuilder {
         .auto_offset_reset(AutoOffsetReset::Smallest)
         .consumer_timeout(Some(ms(0)))
         .exclude_internal_topics(false)
-        .partition_assignment_strategy("range")
+        .partition_assignment_strategy(PartitionAssignmentStrategy::RoundRobin)
+        .round_robin_version(RoundRobinVersion::V1_0)
         .offsets_storage("zookeeper")
         .offsets_channel_backoff(ms(15))
         .offsets_channel_socket_timeout(ms(16))
@@ -187,6 +194,11 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.auto_offset_reset(), AutoOffsetReset::Smallest);
     assert_eq!(config.consumer_timeout(), Some(ms(0)));
     assert!(!config.exclude_internal_topics());
+    assert_eq!(
+        config.partition_assignment_strategy(),
+        PartitionAssignmentStrategy::RoundRobin
+    );
+    assert_eq!(config.round_robin_version(), RoundRobinVersion::V1_0);
     assert_eq!(config.offsets_channel_backoff(), ms(15));
     assert_eq!(config.offsets_channel_socket_timeout(), ms(16));
     assert_eq!(config.offsets_commit_max_retries(), 0);
@@ -424,6 +436,7 @@ fn a_choice_is_one_of_its_words() {
             "Range",
             ["`range`", "`roundrobin`"],
         ),
+        ("roundrobin.version", "0.9", ["`0.8.2`", "`1.0`"]),
     ] {
         let shown = format!("`{value}`");
         refused(&[(key, value)], key, &[&shown, words[0], words[1]]);
@@ -433,13 +446,8 @@ fn a_choice_is_one_of_its_words() {
 #[test]
 fn what_this_version_lacks_is_refused_and_not_ignored() {
     let this = "not supported by this version";
-    refused(
-        &[("offsets.storage", "Kafka")],
-        "offsets.storage",
-        &[this, "`zookeeper`"],
-    );
-    let key = "partition.assignment.strategy";
-    refused(&[(key, "roundrobin")], key, &[this, "`range`"]);
+    let key = "offsets.storage";
+    refused(&[(key, "Kafka")], key, &[this, "`zookeeper`"]);
     assert!(built(&[("offsets.storage", "ZooKeeper")]).is_ok());
 }
 
