@@ -78,7 +78,7 @@ fn every_key_has_the_default_of_the_table() {
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 34] = [
+const ALL: [(&str, &str); 35] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
