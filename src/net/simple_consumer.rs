@@ -24,6 +24,7 @@ use crate::protocol::OffsetTime;
 use crate::protocol::Request;
 use crate::protocol::Response;
 use crate::protocol::read_fetch_response;
+use crate::thread::StopSignal;
 
 /// The versions that every broker from 0.8.0 to 3.9 serves.
 const VERSION: i16 = 0;
@@ -85,9 +86,25 @@ impl SimpleConsumer {
     /// [`Error::InvalidArgument`] when the client id has other characters than those allowed, or the
     /// timeout is zero or above 2,147,483,647 ms.
     pub fn new(address: BrokerAddress, options: SimpleConsumerOptions) -> Result<Self, Error> {
+        Self::with(address, options, Canceller::new())
+    }
+
+    /// As [`new`](Self::new), and its calls end once `stop` says so.
+    pub(crate) fn observing(
+        address: BrokerAddress,
+        options: SimpleConsumerOptions,
+        stop: &StopSignal,
+    ) -> Result<Self, Error> {
+        Self::with(address, options, Canceller::observing(stop))
+    }
+
+    fn with(
+        address: BrokerAddress,
+        options: SimpleConsumerOptions,
+        canceller: Canceller,
+    ) -> Result<Self, Error> {
         check_client_id(&options.client_id)?;
         check_socket_timeout(options.socket_timeout)?;
-        let canceller = Canceller::new();
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
             receive_buffer_bytes: options.receive_buffer_bytes,
