@@ -166,8 +166,9 @@ impl Committer {
         if owned.partitions.is_empty() {
             return Ok(Offsets::new());
         }
-        // In another session than the one that claimed them the partitions may be somebody else's.
-        if owned.session != (self.session)() {
+        // In another session than the one that claimed them the partitions may be somebody else's. Those that were
+        // chosen without a group are nobody's.
+        if owned.session.is_some() && owned.session != (self.session)() {
             return Err(Error::SessionExpired);
         }
         self.write(&owned.consumed(), owned.session, checkpoints)

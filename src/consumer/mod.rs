@@ -20,6 +20,7 @@ mod message;
 mod stream_error;
 
 mod chunk_reader;
+mod deferred;
 mod message_stream;
 mod stream_queues;
 
@@ -27,10 +28,15 @@ mod offset_store;
 mod owned_partitions;
 
 mod committer;
+mod listener_calls;
 mod member;
+mod rebalance_listener;
 mod rebalancer;
+mod starting_positions;
 
+mod chosen_partitions;
 mod connector;
+mod connector_control;
 mod connector_parts;
 mod connector_state;
 mod delete_group;
@@ -42,4 +48,8 @@ pub use delete_group::delete_group;
 pub use message::Message;
 pub use message::MessageRef;
 pub use message_stream::MessageStream;
+pub use rebalance_listener::AssignedPartitions;
+pub use rebalance_listener::ListenerResult;
+pub use rebalance_listener::RebalanceListener;
+pub use rebalance_listener::RevokedPartitions;
 pub use stream_error::StreamError;

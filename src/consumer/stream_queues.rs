@@ -20,17 +20,11 @@ impl StreamQueues {
     /// Each with an equal share of `queued.max.bytes`.
     pub(crate) fn new(topics: &[(String, usize)], config: &ConsumerConfig) -> Self {
         let streams: usize = topics.iter().map(|(_, streams)| streams).sum();
-        let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
-        let share = total.checked_div(streams).unwrap_or(total);
-        let by_thread = topics
+        let threads = topics
             .iter()
-            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)))
-            .map(|key| {
-                let queue = ChunkQueue::new(config.queued_max_message_chunks(), share);
-                (key, queue)
-            });
+            .flat_map(|(topic, streams)| (0..*streams).map(|number| (topic.clone(), number)));
         Self {
-            by_thread: by_thread.collect(),
+            by_thread: threads.zip(queues(streams, config)).collect(),
         }
     }
 
@@ -52,4 +46,15 @@ impl StreamQueues {
         }
         streams
     }
+}
+
+/// So many queues, each with an equal share of `queued.max.bytes`.
+pub(crate) fn queues(
+    streams: usize,
+    config: &ConsumerConfig,
+) -> impl Iterator<Item = Arc<ChunkQueue>> {
+    let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
+    let share = total.checked_div(streams).unwrap_or(total);
+    let max_chunks = config.queued_max_message_chunks();
+    (0..streams).map(move |_| ChunkQueue::new(max_chunks, share))
 }

@@ -16,6 +16,8 @@ mod layering;
 #[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
+mod control;
+#[cfg(feature = "embedded")]
 mod failing_brokers;
 #[cfg(feature = "embedded")]
 mod groups;
