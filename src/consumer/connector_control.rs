@@ -80,8 +80,8 @@ impl ConsumerConnector {
     /// Stops fetching these partitions, all or none, and hands out nothing more of them, until
     /// [`resume`](Self::resume). A call on a stream that has begun before may still hand out what it has in hand.
     ///
-    /// What had been fetched is dropped, so that it does not take the room of other partitions, and fetched again after the resume, from the message
-    /// behind the last one handed out. Positions, commits and seeks are as ever. A pause outlasts changes of leaders;
+    /// What had been fetched is dropped, so that it does not take the room of other partitions, and fetched again after
+    /// the resume, from the message behind the last one handed out. Positions, commits and seeks are as ever. A pause outlasts changes of leaders;
     /// a rebalance that changes anything for this member ends it, also where the partition stays.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl ConsumerConnector {
     /// A time is the beginning or the end of the log, or milliseconds since 1970. For these the answer is never behind
     /// the first message of that time or later, but may be long before it: brokers know when the segment files of a
     /// log were last written, and name the beginning of the newest one that was not written to after the time, or of
-    /// the whole log. That holds for all message formats, as version 0 of the request is asked; with `log.segment.bytes`
+    /// the whole log. They are asked for a second earlier, since many know these times to the second only. That holds for all message formats, as version 0 of the request is asked; with `log.segment.bytes`
     /// at its default of 1 GiB it may be the beginning of a log of days. Copying a log to another broker makes its
     /// files young, and the answer earlier. Filter by what the messages say.
     ///

@@ -23,7 +23,7 @@ pub type ListenerResult = Result<(), Box<dyn StdError + Send + Sync>>;
 ///
 /// The calls come one at a time: from the thread that creates the streams for the first rebalance, from the thread
 /// `rebalance` for all later ones, and from the thread that calls
-/// [`shutdown`](crate::ConsumerConnector::shutdown), or drops the connector, for the last. No lock is held. A listener
+/// [`shutdown`](crate::ConsumerConnector::shutdown), or drops the connector, for the last. A listener
 /// that takes its time delays this member's rebalance, and the members that wait for its partitions, but nobody's
 /// session: it may wait for the application's own threads, as long as none of these waits for the listener. The
 /// streams deliver nothing meanwhile, so a thread that is blocked in one without a timeout does not come back.
@@ -32,21 +32,22 @@ pub type ListenerResult = Result<(), Box<dyn StdError + Send + Sync>>;
 /// goes on.
 ///
 /// It may call the connector, e.g. to commit, to seek or to ask for offsets by time, with two exceptions, which are
-/// refused: it cannot shut the connector down, and it cannot create streams. A listener that keeps an `Arc` of its
+/// refused: it cannot shut the connector down, and it cannot create streams. At the shutdown the connector's calls
+/// fail with [`Error::Closed`]; what the call is given works. A listener that keeps an `Arc` of its
 /// connector keeps it alive for ever; keep a [`Weak`](std::sync::Weak), or what the calls are given.
 pub trait RebalanceListener: Send {
     /// These partitions are about to be released; nobody else owns them yet.
     ///
     /// The order: nothing is delivered any more and what was fetched is dropped; this call; the last commit, if
     /// `auto.commit.enable`; the owner nodes are deleted, and the next owner reads the offsets. So what is committed
-    /// here, is what the next owner begins with. At the shutdown it is the same, after the streams have ended.
+    /// here is what the next owner begins with. At the shutdown it is the same, after the streams have ended.
     fn on_revoke(&mut self, revoked: &RevokedPartitions<'_>) -> ListenerResult {
         let _ = revoked;
         Ok(())
     }
 
-    /// These partitions belong to this member from now on, which may be none; nothing has been fetched yet, so they may be started elsewhere
-    /// than at the stored offset.
+    /// These partitions belong to this member from now on, which may be none. Nothing has been fetched yet, so they may
+    /// be started elsewhere than at the stored offset.
     fn on_assign(&mut self, assigned: &AssignedPartitions) -> ListenerResult {
         let _ = assigned;
         Ok(())

@@ -17,6 +17,9 @@ use crate::thread::StopSignal;
 /// Rounds until an error is told: a leader that has just moved is found by the second.
 const ROUNDS: usize = 2;
 
+/// How much too old a broker may take a file for: before version 10 Java told its time in whole seconds (JDK-8177809).
+const FILE_TIME_ERROR_MS: i64 = 1000;
+
 /// Offsets by partition.
 type Offsets = BTreeMap<TopicPartition, i64>;
 
@@ -125,7 +128,7 @@ fn ask(
     }
     let request = ListOffsetsRequest::default();
     let request = wanted.iter().fold(request, |request, (of, time)| {
-        request.list(of.clone(), *time)
+        request.list(of.clone(), for_files(*time))
     });
     let response = consumer.offsets_before(&request)?;
     let mut answers: BTreeMap<TopicPartition, _> = response
@@ -152,4 +155,15 @@ fn ask(
         }
     });
     offsets.collect()
+}
+
+/// The time to ask a broker for that goes by the times of its files.
+fn for_files(time: OffsetTime) -> OffsetTime {
+    match time {
+        OffsetTime::Timestamp(time) => {
+            let early = time.saturating_sub(FILE_TIME_ERROR_MS).max(0);
+            OffsetTime::Timestamp(early)
+        }
+        end => end,
+    }
 }

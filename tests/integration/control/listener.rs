@@ -287,6 +287,50 @@ fn a_listener_may_call_its_connector_and_cannot_lock_it_up() {
 }
 
 #[test]
+fn a_listener_may_wait_for_the_thread_that_reads_and_commit_what_it_has_done() {
+    // D62: a thread that waits in a stream without a timeout would never come back to the listener.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    let settings = config(&cluster, "g").auto_commit_enable(false);
+    let first = connect(settings.clone().consumer_id("a"));
+    let (mut recorder, calls) = Recorder::new();
+    let (ask, asked) = mpsc::channel();
+    let (answer, answered) = mpsc::channel();
+    recorder.on_revoke = Box::new(move |revoked| {
+        ask.send(())?;
+        answered.recv_timeout(Duration::from_secs(30))?;
+        let committed = revoked.commit()?;
+        assert_eq!(committed.len(), revoked.partitions().count());
+        Ok(())
+    });
+    first.set_rebalance_listener(Box::new(recorder)).unwrap();
+    let mut stream = streams(&first, "orders", 1).remove(0);
+    for _ in 0..20 {
+        next(&mut stream).unwrap();
+    }
+    let reader = std::thread::spawn(move || {
+        while let Some(next) = stream.next_timeout(Duration::from_millis(10)) {
+            next.unwrap_err();
+            if asked.try_recv().is_ok() {
+                answer.send(()).unwrap();
+            }
+        }
+        // The connector has been shut down.
+        asked.recv().unwrap();
+        answer.send(()).unwrap();
+    });
+    let second = connect(settings.consumer_id("b"));
+    let _by_second = Reading::start(streams(&second, "orders", 1));
+    wait_for_calls(&calls, 3);
+    assert_eq!([0, 1].map(|it| stored(&cluster, it)), [Some(10), Some(10)]);
+    first.shutdown();
+    reader.join().unwrap();
+    let failed = std::iter::from_fn(|| first.events().try_next())
+        .find(|event| matches!(event, Event::ListenerFailed { .. }));
+    assert_eq!(failed, None);
+}
+
+#[test]
 fn a_listener_that_drops_the_last_connector_ends_it() {
     let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
     produce_numbers(&cluster, "orders", 2, 0..10);
