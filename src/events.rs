@@ -27,7 +27,8 @@ pub enum Event {
     ZooKeeperDisconnected,
     /// The connection to ZooKeeper is back within the same session.
     ZooKeeperReconnected,
-    /// The session ended; every partition was given up without a commit.
+    /// The session ended; every partition of the group was given up without a commit. Those that were chosen without
+    /// the group go on.
     SessionExpired,
     /// There is a new session.
     SessionEstablished {

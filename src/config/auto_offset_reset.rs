@@ -12,8 +12,9 @@ pub enum AutoOffsetReset {
     Smallest,
     /// `largest`, also written `latest`: behind the newest message.
     Largest,
-    /// `none`, also written `error`: nowhere. The stream tells it with [`StreamError::NoOffset`](crate::StreamError::NoOffset), and
-    /// the partition waits for a [`seek`](crate::ConsumerConnector::seek).
+    /// `none`, also written `error`: nowhere. The stream tells it with
+    /// [`StreamError::NoOffset`](crate::StreamError::NoOffset), and the partition waits for a
+    /// [`seek`](crate::ConsumerConnector::seek).
     None,
 }
 

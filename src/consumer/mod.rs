@@ -12,6 +12,9 @@
 //!  ChunkReader                             thread auto-commit, OffsetStore
 //! ```
 //!
+//! `ListenerCalls` tells the application in between. For partitions that the application has chosen itself,
+//! `ChosenPartitions` takes the place of the upper half: no member, no claims, no rebalances.
+//!
 //! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
 //! Lock order: the shutdown and the group membership of the connector, the commit lock, the ownership
 //! snapshot; all but the last are held while ZooKeeper is asked.

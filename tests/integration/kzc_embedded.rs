@@ -330,3 +330,28 @@ fn a_port_that_is_taken_is_named() {
     assert_eq!((status, stdout.as_str()), (1, ""), "{stderr}");
     assert!(stderr.contains(&port), "{stderr}");
 }
+
+#[test]
+fn without_a_rule_a_missing_offset_ends_it_with_an_error_that_names_the_log() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.produce("orders", 0, ["a", "b"]).unwrap();
+    let zookeeper = cluster.connect_string();
+    let words = [
+        "consume",
+        "--zookeeper",
+        &zookeeper,
+        "--topic",
+        "orders",
+        "--property",
+        "auto.offset.reset=none",
+        "--property",
+        "on.bad.message=skip",
+    ];
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!((status, stdout.as_str()), (1, ""), "{stderr}");
+    let reason = "no offset of orders/0 is stored; the log goes from 0 to 2";
+    assert!(stderr.contains(reason), "{stderr}");
+}
