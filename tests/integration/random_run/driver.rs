@@ -252,7 +252,10 @@ impl Driver {
         };
         let owned = member.connector.owned_partitions();
         if let Some(partition) = self.random.choice(&owned).cloned()
-            && member.connector.pause(&[partition.clone()]).is_ok()
+            && member
+                .connector
+                .pause(std::slice::from_ref(&partition))
+                .is_ok()
         {
             self.note(format!("{} pauses {partition}", member.id));
         }
