@@ -111,6 +111,8 @@ impl ChosenPartitions {
         let infos: Vec<_> = owned.infos().cloned().collect();
         parts.committer.publish(owned, stored);
         if let Err(error) = parts.fetchers.start(infos) {
+            // What it has taken over already must not be fetched by the next start.
+            parts.fetchers.stop();
             parts.committer.withdraw();
             return Err(error);
         }

@@ -23,10 +23,10 @@ pub type ListenerResult = Result<(), Box<dyn StdError + Send + Sync>>;
 ///
 /// The calls come one at a time: from the thread that creates the streams for the first rebalance, from the thread
 /// `rebalance` for all later ones, and from the thread that calls
-/// [`shutdown`](crate::ConsumerConnector::shutdown), or drops the connector, for the last. A listener
-/// that takes its time delays this member's rebalance, and the members that wait for its partitions, but nobody's
-/// session: it may wait for the application's own threads, as long as none of these waits for the listener. The
-/// streams deliver nothing meanwhile, so a thread that is blocked in one without a timeout does not come back.
+/// [`shutdown`](crate::ConsumerConnector::shutdown), or drops the connector, for the last. A listener that takes its
+/// time delays this member's rebalance, and the members that wait for its partitions, but nobody's session: it may
+/// wait for the application's own threads, as long as none of these waits for the listener, as one in `shutdown` does.
+/// The streams deliver nothing meanwhile, so a thread that is blocked in one without a timeout does not come back.
 ///
 /// An error that it returns and a panic are told by [`Event::ListenerFailed`](crate::Event::ListenerFailed), and the rebalance
 /// goes on.
@@ -40,7 +40,9 @@ pub trait RebalanceListener: Send {
     ///
     /// The order: nothing is delivered any more and what was fetched is dropped; this call; the last commit, if
     /// `auto.commit.enable`; the owner nodes are deleted, and the next owner reads the offsets. So what is committed
-    /// here is what the next owner begins with. At the shutdown it is the same, after the streams have ended.
+    /// here is what the next owner begins with. The last commit writes the positions, though: set one with
+    /// [`set_position`](RevokedPartitions::set_position) instead of committing another offset for it. At the shutdown
+    /// it is the same, after the streams have ended.
     fn on_revoke(&mut self, revoked: &RevokedPartitions<'_>) -> ListenerResult {
         let _ = revoked;
         Ok(())
