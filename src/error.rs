@@ -156,6 +156,13 @@ pub enum Error {
         source: Option<Box<Error>>,
     },
 
+    /// Nobody is known to lead a partition, so that nobody can be asked about it.
+    #[error("no leader of {topic_partition} is known")]
+    NoLeader {
+        /// The partition.
+        topic_partition: TopicPartition,
+    },
+
     /// ZooKeeper cannot be reached, or refused an operation.
     #[error("zookeeper: {doing}")]
     ZooKeeper {
@@ -265,6 +272,7 @@ impl Error {
             | Self::Response { .. }
             | Self::Incomplete { .. }
             | Self::Metadata { .. }
+            | Self::NoLeader { .. }
             | Self::ZooKeeper { .. }
             | Self::DataFolder { .. }
             | Self::RebalanceFailed { .. }

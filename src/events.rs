@@ -1,6 +1,7 @@
 //! What happens in the background, told to the application instead of only to the log.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -26,7 +27,8 @@ pub enum Event {
     ZooKeeperDisconnected,
     /// The connection to ZooKeeper is back within the same session.
     ZooKeeperReconnected,
-    /// The session ended; every partition was given up without a commit.
+    /// The session ended; every partition of the group was given up without a commit. Those that were chosen without
+    /// the group go on.
     SessionExpired,
     /// There is a new session.
     SessionEstablished {
@@ -129,6 +131,22 @@ pub enum Event {
         /// Where fetching goes on.
         to: i64,
     },
+    /// There is no usable offset, and `auto.offset.reset=none`: the partition waits for a seek.
+    NoOffset {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// The offset out of range; `None` where none is stored.
+        offset: Option<i64>,
+        /// First offset of the log and the one behind its last, where known.
+        log: Option<Range<i64>>,
+    },
+    /// The application's rebalance listener returned an error or panicked; the rebalance goes on.
+    ListenerFailed {
+        /// The call, e.g. `on_revoke`.
+        call: &'static str,
+        /// What it said.
+        reason: String,
+    },
     /// A message was corrupt or larger than `fetch.message.max.bytes`; its partition waits for the
     /// application, or goes on behind it with `on.bad.message=skip`.
     BadMessage {
@@ -158,7 +176,10 @@ impl Event {
     /// `info`: a session, a rebalance or a leader that changed.
     fn level(&self) -> log::Level {
         match self {
-            Self::BadMessage { .. } | Self::RebalanceFailed { .. } => log::Level::Error,
+            Self::BadMessage { .. }
+            | Self::NoOffset { .. }
+            | Self::ListenerFailed { .. }
+            | Self::RebalanceFailed { .. } => log::Level::Error,
             Self::ZooKeeperDisconnected
             | Self::SessionExpired
             | Self::LeaseEnded
@@ -234,6 +255,14 @@ impl fmt::Display for Event {
                 from,
                 to,
             } => write!(f, "offset of {topic_partition} reset from {from} to {to}"),
+            Self::NoOffset {
+                topic_partition,
+                offset,
+                log,
+            } => NoOffsetText(topic_partition, *offset, log.as_ref()).fmt(f),
+            Self::ListenerFailed { call, reason } => {
+                write!(f, "rebalance listener failed in {call}: {reason}")
+            }
             Self::BadMessage {
                 topic_partition,
                 offset,
@@ -243,6 +272,27 @@ impl fmt::Display for Event {
                 write!(f, "commit of {} failed: {reason}", Names(partitions))
             }
             Self::ShutdownIncomplete { reason } => write!(f, "shutdown incomplete: {reason}"),
+        }
+    }
+}
+
+/// What there is to say where `auto.offset.reset=none` chooses no offset: the offset out of range and the log.
+pub(crate) struct NoOffsetText<'a>(
+    pub(crate) &'a TopicPartition,
+    pub(crate) Option<i64>,
+    pub(crate) Option<&'a Range<i64>>,
+);
+
+impl fmt::Display for NoOffsetText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(topic_partition, offset, log) = self;
+        match offset {
+            Some(offset) => write!(f, "offset {offset} of {topic_partition} is outside the log")?,
+            None => write!(f, "no offset of {topic_partition} is stored")?,
+        }
+        match log {
+            Some(log) => write!(f, "; the log goes from {} to {}", log.start, log.end),
+            None => Ok(()),
         }
     }
 }

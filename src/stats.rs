@@ -94,8 +94,11 @@ pub struct PartitionStats {
     pub consumed: Option<i64>,
     /// End of the log as far as it is replicated, known from the last fetch.
     pub high_watermark: Option<i64>,
-    /// Why nothing more is fetched until the application decides: a bad message stands here.
+    /// Why nothing more is fetched until the application decides: a bad message stands here, or the log does not have
+    /// this offset, with `auto.offset.reset=none`. `None` too where that rule finds no offset at all.
     pub stopped_at: Option<i64>,
+    /// Whether [`pause`](crate::ConsumerConnector::pause) holds it.
+    pub paused: bool,
 }
 
 impl PartitionStats {
@@ -136,6 +139,7 @@ mod tests {
             consumed: Some(5),
             high_watermark: Some(10),
             stopped_at: None,
+            paused: false,
         };
         assert_eq!(stats.lag(), Some(3));
         stats.high_watermark = Some(6);

@@ -139,8 +139,10 @@ impl Consumption<'_> {
 
     fn report(&self, error: &StreamError) {
         match self.on_bad_message {
-            OnBadMessage::Skip => log::warn!("skipped: {error}"),
-            OnBadMessage::Fail => self.ending.fail(Failure::Runtime(error.to_string())),
+            OnBadMessage::Skip if !matches!(error, StreamError::NoOffset { .. }) => {
+                log::warn!("skipped: {error}");
+            }
+            _ => self.ending.fail(Failure::Runtime(error.to_string())),
         }
     }
 }

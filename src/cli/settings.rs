@@ -112,8 +112,9 @@ fn reset(
     wanted: Option<(AutoOffsetReset, &str)>,
     default: AutoOffsetReset,
 ) -> Result<ConsumerConfigBuilder, Failure> {
+    let is_other = |configured: &str, choice| configured.trim().parse().ok() != Some(choice);
     match (builder.get(RESET), wanted) {
-        (Some(configured), Some((choice, flag))) if configured.trim() != choice.to_string() => {
+        (Some(configured), Some((choice, flag))) if is_other(configured, choice) => {
             Err(Failure::Usage(format!(
                 "{RESET} is `{configured}`, but {flag} needs `{choice}`"
             )))
@@ -205,6 +206,13 @@ mod tests {
         assert_eq!(reset("perf", &[]), AutoOffsetReset::Smallest);
         assert_eq!(reset("perf", &["--from-latest"]), AutoOffsetReset::Largest);
         assert_eq!(reset("perf", &largest), AutoOffsetReset::Largest);
+        // The later consumer's word for the same.
+        let earliest = [
+            "--from-beginning",
+            "--property",
+            "auto.offset.reset=earliest",
+        ];
+        assert_eq!(reset("consume", &earliest), AutoOffsetReset::Smallest);
 
         let text = refused("consume", &["--from-beginning", largest[0], largest[1]]);
         assert!(

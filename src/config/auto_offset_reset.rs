@@ -8,10 +8,14 @@ use crate::error::Error;
 /// `auto.offset.reset`: where to begin when there is no usable offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AutoOffsetReset {
-    /// `smallest`: at the oldest message that the broker still has.
+    /// `smallest`, also written `earliest`: at the oldest message that the broker still has.
     Smallest,
-    /// `largest`: behind the newest message.
+    /// `largest`, also written `latest`: behind the newest message.
     Largest,
+    /// `none`, also written `error`: nowhere. The stream tells it with
+    /// [`StreamError::NoOffset`](crate::StreamError::NoOffset), and the partition waits for a
+    /// [`seek`](crate::ConsumerConnector::seek).
+    None,
 }
 
 impl fmt::Display for AutoOffsetReset {
@@ -19,6 +23,7 @@ impl fmt::Display for AutoOffsetReset {
         f.write_str(match self {
             Self::Smallest => "smallest",
             Self::Largest => "largest",
+            Self::None => "none",
         })
     }
 }
@@ -28,12 +33,34 @@ impl FromStr for AutoOffsetReset {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         match text {
-            "smallest" => Ok(Self::Smallest),
-            "largest" => Ok(Self::Largest),
+            "smallest" | "earliest" => Ok(Self::Smallest),
+            "largest" | "latest" => Ok(Self::Largest),
+            "none" | "error" => Ok(Self::None),
             _ => Err(Error::InvalidConfig {
                 key: String::from("auto.offset.reset"),
-                reason: format!("`{text}` is neither `smallest` nor `largest`"),
+                reason: format!(
+                    "`{text}` is neither `smallest` (`earliest`) nor `largest` (`latest`) nor `none` (`error`)"
+                ),
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_both_consumers_are_taken_and_the_older_ones_written() {
+        for (choice, words) in [
+            (AutoOffsetReset::Smallest, ["smallest", "earliest"]),
+            (AutoOffsetReset::Largest, ["largest", "latest"]),
+            (AutoOffsetReset::None, ["none", "error"]),
+        ] {
+            for word in words {
+                assert_eq!(word.parse::<AutoOffsetReset>().unwrap(), choice);
+            }
+            assert_eq!(choice.to_string(), words[0]);
         }
     }
 }

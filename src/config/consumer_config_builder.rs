@@ -211,7 +211,8 @@ impl ConsumerConfigBuilder {
         self.set("refresh.leader.backoff.ms", millis(time))
     }
 
-    /// `auto.offset.reset`: where to begin when there is no usable offset: `smallest` or `largest`.
+    /// `auto.offset.reset`: where to begin when there is no usable offset: `smallest` (or `earliest`), `largest` (or
+    /// `latest`), or `none` (or `error`), which tells the application by its stream and waits for a seek.
     ///
     /// Default `largest`.
     pub fn auto_offset_reset(self, choice: AutoOffsetReset) -> Self {

@@ -44,6 +44,8 @@ pub(crate) enum Rest {
     More,
     /// Nothing that may be delivered.
     End,
+    /// Something that must wait until the partition is resumed.
+    Paused,
     Corrupt(CorruptEntry),
 }
 
@@ -97,7 +99,7 @@ impl ChunkReader {
     /// Lends up to `max` messages at or behind the position, and says how many, and what comes then.
     ///
     /// Every entry is tested against the position, the last one too (D43), and every message against a
-    /// rebalance or seek meanwhile.
+    /// rebalance, seek or pause meanwhile.
     #[inline]
     pub(crate) fn visit(
         &mut self,
@@ -121,7 +123,7 @@ impl ChunkReader {
                             continue;
                         }
                         if !self.info.is_current(self.epoch) {
-                            return (count, Rest::End);
+                            return (count, self.held_back());
                         }
                         // Messages that share their offset are passed together, at the end of their level.
                         let behind = i64::from(level.shared_offset.is_none());
@@ -136,6 +138,16 @@ impl ChunkReader {
                 return (count, rest);
             }
         }
+    }
+
+    /// Why a message is not delivered. A partition that is both paused and outdated has nothing worth keeping either,
+    /// which is found out when it is rewound.
+    #[cold]
+    fn held_back(&self) -> Rest {
+        if self.info.is_paused() {
+            return Rest::Paused;
+        }
+        Rest::End
     }
 
     /// Opens a wrapper, or leaves the one that has come to its end. Otherwise says what is there.

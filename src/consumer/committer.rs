@@ -166,8 +166,9 @@ impl Committer {
         if owned.partitions.is_empty() {
             return Ok(Offsets::new());
         }
-        // In another session than the one that claimed them the partitions may be somebody else's.
-        if owned.session != (self.session)() {
+        // In another session than the one that claimed them the partitions may be somebody else's. Those that were
+        // chosen without a group are nobody's.
+        if owned.session.is_some() && owned.session != (self.session)() {
             return Err(Error::SessionExpired);
         }
         self.write(&owned.consumed(), owned.session, checkpoints)
@@ -295,6 +296,10 @@ mod tests {
 
         /// Owns partition 0 from offset 5 on, which the store knows.
         fn own(&self) -> Arc<PartitionTopicInfo> {
+            self.own_in(Some(SESSION))
+        }
+
+        fn own_in(&self, session: Option<i64>) -> Arc<PartitionTopicInfo> {
             let info = PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(5));
             let owned = OwnedPartition {
                 info: Arc::clone(&info),
@@ -302,7 +307,7 @@ mod tests {
             };
             let owned = OwnedPartitions {
                 generation: 1,
-                session: Some(SESSION),
+                session,
                 partitions: BTreeMap::from([(partition(0), owned)]),
             };
             self.committer.publish(owned, vec![(partition(0), 5)]);
@@ -384,6 +389,18 @@ mod tests {
             assert!(matches!(refused, Err(Error::SessionExpired)));
         }
         assert_eq!(bench.written(), []);
+    }
+
+    #[test]
+    fn what_was_chosen_without_the_group_is_committed_in_any_session() {
+        let bench = Bench::new();
+        let info = bench.own_in(None);
+        for (session, offset) in [(None, 6), (Some(SESSION), 7), (Some(SESSION + 1), 8)] {
+            *bench.session.lock() = session;
+            info.mark_consumed(offset, 0);
+            bench.commit_owned(1).unwrap();
+            assert_eq!(bench.written(), [(partition(0), offset)]);
+        }
     }
 
     #[test]

@@ -57,21 +57,22 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 pub struct ConsumerConnector {
-    parts: ConnectorParts,
+    pub(super) parts: ConnectorParts,
     events: Events,
     /// Held by the shutdown, so that a second one returns when there is nothing left to do.
     shutting_down: Mutex<()>,
-    group: Mutex<GroupMembership>,
+    pub(super) group: Mutex<GroupMembership>,
 }
 
 /// What creating the streams makes and the shutdown ends. Locked for as long as either takes.
-struct GroupMembership {
-    /// Taken by the rebalancer.
-    zk_events: Option<Receiver<ZkEvent>>,
+pub(super) struct GroupMembership {
+    /// Taken by whoever follows the session: the rebalancer, or `session-events`.
+    pub(super) zk_events: Option<Receiver<ZkEvent>>,
     /// Of all streams, each once (D35, KAFKA-1764).
-    queues: Vec<Arc<ChunkQueue>>,
-    rebalance: Option<ShutdownableThread>,
-    auto_commit: Option<ShutdownableThread>,
+    pub(super) queues: Vec<Arc<ChunkQueue>>,
+    /// `rebalance`, or `session-events` without a group.
+    pub(super) rebalance: Option<ShutdownableThread>,
+    pub(super) auto_commit: Option<ShutdownableThread>,
 }
 
 impl ConsumerConnector {
@@ -241,11 +242,24 @@ impl ConsumerConnector {
     /// Leaves the group: stops fetching, ends the streams, commits if `auto.commit.enable`, and closes the
     /// ZooKeeper session, which deletes the member's nodes.
     ///
+    /// The last to be told is the [`RebalanceListener`](crate::RebalanceListener), which may take its time before the commit. A call from
+    /// within the listener is refused with [`Event::ShutdownIncomplete`].
+    ///
     /// Every step is done even if an earlier one failed; what failed is told by
     /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out
     /// of reach, or does not answer, two to four seconds. A second call does nothing but wait for the first.
     /// What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
+        if self.parts.listener.is_caller() {
+            // It would wait for the end of the very call that it comes from.
+            let reason = String::from("called by the rebalance listener, nothing was done");
+            self.parts.sender.send(Event::ShutdownIncomplete { reason });
+            return;
+        }
+        self.shut_down();
+    }
+
+    fn shut_down(&self) {
         let _turn = self.shutting_down.lock();
         if !self.parts.closing.stop() {
             return;
@@ -260,6 +274,7 @@ impl ConsumerConnector {
             queue.close();
         }
         self.await_zookeeper();
+        self.tell_listener();
         if self.parts.config.auto_commit_enable() {
             // The pause between attempts must not end at once, as `closing` would have it.
             let outcome = self
@@ -282,6 +297,7 @@ impl ConsumerConnector {
 
     /// Registers the member, runs the first rebalance, and starts the threads for what comes later.
     fn join(&self, topic_count: TopicCount, queues: &StreamQueues) -> Result<(), Error> {
+        self.check_caller()?;
         let mut group = self.group.lock();
         self.check_open()?;
         let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
@@ -313,7 +329,34 @@ impl ConsumerConnector {
         }
     }
 
-    fn check_open(&self) -> Result<(), Error> {
+    /// The partitions of the group are about to be released.
+    fn tell_listener(&self) {
+        let owned = self.parts.ownership.current();
+        if owned.session.is_none() || !self.parts.listener.is_set() {
+            return;
+        }
+        for info in owned.infos() {
+            info.revoke();
+        }
+        // However long it takes, what it commits, and the commit after it, are not cut short.
+        self.parts.zk.cancel_later();
+        let attempts = self.parts.commit_attempts();
+        let stop = self.parts.zk.cancel_signal();
+        self.parts
+            .listener
+            .revoke(owned, &self.parts.committer, attempts, &stop);
+        self.parts.zk.cancel_at(Instant::now() + SHUTDOWN_GRACE);
+    }
+
+    /// Refuses what waits for the end of a rebalance, while that waits for the caller.
+    pub(super) fn check_caller(&self) -> Result<(), Error> {
+        if self.parts.listener.is_caller() {
+            return Err(Error::MessageStreamsExist);
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), Error> {
         if self.parts.closing.signal().is_stopped() {
             return Err(Error::Closed);
         }
@@ -341,6 +384,6 @@ fn check_offset((partition, offset): &(TopicPartition, i64)) -> Result<(), Error
 
 impl Drop for ConsumerConnector {
     fn drop(&mut self) {
-        self.shutdown();
+        self.shut_down();
     }
 }

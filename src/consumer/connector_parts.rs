@@ -9,6 +9,7 @@ use crate::config::ConsumerConfig;
 use crate::config::PartitionAssignmentStrategy;
 use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::StateCell;
+use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::member::Member;
 use crate::consumer::message_stream::StreamContext;
 use crate::consumer::offset_store::ZooKeeperOffsets;
@@ -47,6 +48,7 @@ pub(crate) struct ConnectorParts {
     pub(crate) zk: Arc<ZkClient>,
     pub(crate) ownership: Arc<Ownership>,
     pub(crate) committer: Arc<Committer>,
+    pub(crate) listener: Arc<ListenerCalls>,
     pub(crate) fetchers: Arc<FetcherManager>,
     pub(crate) metadata: Arc<ClusterMetadata>,
     pub(crate) stats: Arc<Stats>,
@@ -93,6 +95,7 @@ impl ConnectorParts {
             zk,
             ownership,
             committer,
+            listener: Arc::new(ListenerCalls::new(sender.clone())),
             stats,
             state: Arc::new(StateCell::new()),
             sender,
@@ -132,6 +135,7 @@ impl ConnectorParts {
             fetchers: Arc::clone(&self.fetchers),
             committer: Arc::clone(&self.committer),
             ownership: Arc::clone(&self.ownership),
+            listener: Arc::clone(&self.listener),
             stats: Arc::clone(&self.stats),
             events: self.sender.clone(),
             stop,
@@ -160,7 +164,7 @@ impl ConnectorParts {
 
     /// Commits once per interval, counted from the end of the commit before, so that a stall is not
     /// followed by a burst (D80). What fails is tried again with the next one.
-    fn start_auto_commit(&self) -> Result<Option<ShutdownableThread>, Error> {
+    pub(crate) fn start_auto_commit(&self) -> Result<Option<ShutdownableThread>, Error> {
         if !self.config.auto_commit_enable() {
             return Ok(None);
         }

@@ -5,14 +5,14 @@ mod assigning;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
 use crate::consumer::committer::Committer;
-use crate::consumer::committer::Offsets;
-use crate::consumer::owned_partitions::OwnedPartition;
-use crate::consumer::owned_partitions::OwnedPartitions;
+use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::owned_partitions::Ownership;
+use crate::consumer::starting_positions::StartingPositions;
 use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::Claim;
@@ -47,6 +47,7 @@ pub(crate) struct Member {
     pub(crate) fetchers: Arc<FetcherManager>,
     pub(crate) committer: Arc<Committer>,
     pub(crate) ownership: Arc<Ownership>,
+    pub(crate) listener: Arc<ListenerCalls>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) events: EventSender,
     pub(crate) stop: StopSignal,
@@ -92,8 +93,7 @@ impl Member {
         match self.take_over(&mine, session) {
             Ok(()) => Ok(Rebalanced::Changed),
             Err(error) => {
-                self.fetchers.stop();
-                self.committer.withdraw();
+                self.lose_partitions();
                 Err(error)
             }
         }
@@ -143,12 +143,15 @@ impl Member {
         self.first_lost_node()
     }
 
-    /// Stops fetching, drops what is queued, commits, and owns nothing in memory any more. In this order:
-    /// what was consumed is committed while nobody else can have taken over.
+    /// Stops fetching, drops what is queued, tells the listener, commits, and owns nothing in memory any more. In
+    /// this order: what was consumed is committed while nobody else can have taken over, the listener's word included.
     fn give_up_partitions(&self) {
         self.stop_delivery();
+        let attempts = self.config.offsets_commit_max_retries().saturating_add(1);
+        let owned = self.ownership.current();
+        self.listener
+            .revoke(owned, &self.committer, attempts, &self.stop);
         if self.config.auto_commit_enable() {
-            let attempts = self.config.offsets_commit_max_retries().saturating_add(1);
             self.committer.commit_and_withdraw(attempts, &self.stop);
         } else {
             self.committer.withdraw();
@@ -158,7 +161,9 @@ impl Member {
     /// Owns nothing any more, without a commit, because others may own it by now.
     pub(crate) fn lose_partitions(&mut self) {
         self.stop_delivery();
+        let lost = self.ownership.current();
         self.committer.withdraw();
+        self.listener.lose(&lost);
     }
 
     fn stop_delivery(&self) {
@@ -214,41 +219,36 @@ impl Member {
 
     /// Reads the offsets, which nobody else moves any more (D22), and starts to fetch.
     fn take_over(&mut self, mine: &[MyPartition], session: i64) -> Result<(), Error> {
-        let partitions: Vec<TopicPartition> = mine
-            .iter()
-            .map(|(partition, _)| partition.clone())
-            .collect();
-        let mut stored = self.committer.store().fetch(&partitions)?;
-        let generation = self.generation.saturating_add(1);
-        let mut owned = OwnedPartitions {
-            generation,
-            session: Some(session),
-            partitions: BTreeMap::new(),
-        };
-        let mut checkpoints = Offsets::new();
+        let mut shares = Vec::with_capacity(mine.len());
         for (partition, thread) in mine {
-            let offset = match stored.remove(partition) {
-                Some(Ok(offset)) => offset,
-                Some(Err(reason)) => {
-                    self.tell_unusable(self.group.offset_path(partition), reason);
-                    None
-                }
-                None => None,
-            };
             // Without a queue somebody has changed what we registered: the next attempt sets it right.
             let queue = self.queues.of(partition.topic(), thread).cloned();
             let queue = queue.ok_or(Error::GroupChanged)?;
-            checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
-            let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
-            let thread = thread.clone();
-            owned
-                .partitions
-                .insert(partition.clone(), OwnedPartition { info, thread });
+            shares.push((partition.clone(), thread.clone(), queue));
         }
+        let generation = self.generation.saturating_add(1);
+        let starting = StartingPositions {
+            store: self.committer.store(),
+            group: &self.group,
+            stats: &self.stats,
+            events: &self.events,
+        };
+        let (owned, checkpoints) = starting.read(shares, generation, Some(session))?;
         let infos: Vec<Arc<PartitionTopicInfo>> = owned.infos().cloned().collect();
         self.committer.publish(owned, checkpoints);
         self.generation = generation;
+        self.listener.assign(self.ownership.current());
+        self.check_session(session)?;
         self.fetchers.start(infos)
+    }
+
+    /// After a call of the listener, which takes as long as it likes: somebody else may fetch by now.
+    fn check_session(&self, session: i64) -> Result<(), Error> {
+        let is_leased = self.zk.is_connected() || Instant::now() < self.zk.lease_ends();
+        if self.zk.session_id() == Some(session) && is_leased {
+            return Ok(());
+        }
+        Err(Error::SessionExpired)
     }
 
     fn tell_unusable(&self, path: String, reason: String) {

@@ -12,9 +12,11 @@ use crate::config::OnBadMessage;
 use crate::consumer::chunk_reader::ChunkReader;
 use crate::consumer::chunk_reader::CorruptEntry;
 use crate::consumer::chunk_reader::Rest;
+use crate::consumer::deferred::Deferred;
 use crate::consumer::message::Message;
 use crate::consumer::message::MessageRef;
 use crate::consumer::owned_partitions::Ownership;
+use crate::consumer::owned_partitions::seek;
 use crate::consumer::stream_error::StreamError;
 use crate::error::Error;
 use crate::events::Event;
@@ -168,23 +170,14 @@ impl MessageStream {
     }
 
     /// Goes on at `offset` in `topic_partition`, forwards or backwards, dropping what has been fetched.
-    /// An offset outside the log is corrected by `auto.offset.reset`.
+    /// An offset outside the log is corrected by `auto.offset.reset`. A paused partition stays paused.
+    ///
+    /// [`ConsumerConnector::seek`](crate::ConsumerConnector::seek) does the same from any thread.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when the partition is not one of this stream's, or `offset` is negative.
     pub fn seek(&mut self, topic_partition: &TopicPartition, offset: i64) -> Result<(), Error> {
-        let refused = |reason| Error::InvalidArgument {
-            name: "seek",
-            reason,
-        };
-        if offset < 0 {
-            return Err(refused(format!("offset {offset} is negative")));
-        }
-        let info = self
-            .own(topic_partition)
-            .ok_or_else(|| refused(format!("{topic_partition} is no partition of this stream")))?;
-        info.seek(offset);
-        Ok(())
+        seek(self.own(topic_partition), topic_partition, offset)
     }
 
     /// The position of a partition that feeds this stream: those of others belong to their threads.
@@ -259,6 +252,7 @@ impl MessageStream {
         match rest {
             Rest::More => {}
             Rest::End => self.leave_chunk(),
+            Rest::Paused => self.deferred = Some(Deferred::Paused),
             Rest::Corrupt(corrupt) => self.deferred = Some(Deferred::Corrupt(corrupt)),
         }
         count
@@ -299,25 +293,75 @@ impl MessageStream {
                     entry,
                 });
             }
+            Taken::Entry(QueueEntry::NoOffset {
+                info,
+                epoch,
+                offset,
+                log,
+            }) => {
+                self.deferred = Some(Deferred::NoOffset {
+                    info,
+                    epoch,
+                    offset,
+                    log,
+                });
+            }
             Taken::TimedOut => return Opened::Nothing,
             Taken::Closed => return Opened::Closed,
         }
         Opened::Something
     }
 
-    /// What the application has to be told; `None` when it does not concern it any more.
+    /// What the application has to be told; `None` when it does not concern it any more, or not yet.
     fn tell(&mut self, deferred: Deferred) -> Option<StreamError> {
         match deferred {
+            Deferred::Paused => self.set_aside(),
+            Deferred::Corrupt(_) if self.is_paused() => self.set_aside(),
             Deferred::Corrupt(entry) => self.corrupt(&entry),
             Deferred::Bad {
                 info,
                 epoch,
                 offset,
                 entry,
-            } => info
-                .is_current(epoch)
-                .then(|| self.bad(&info, offset, entry)),
+            } => {
+                if info.is_paused() {
+                    info.rewind(Some(offset), epoch);
+                }
+                info.is_current(epoch)
+                    .then(|| self.bad(&info, offset, entry))
+            }
+            Deferred::NoOffset {
+                info,
+                epoch,
+                offset,
+                log,
+            } => {
+                if info.is_paused() {
+                    info.rewind(offset, epoch);
+                }
+                info.is_current(epoch).then(|| StreamError::NoOffset {
+                    topic_partition: info.topic_partition().clone(),
+                    offset,
+                    log,
+                })
+            }
         }
+    }
+
+    /// Whether the present chunk's partition is.
+    fn is_paused(&self) -> bool {
+        let reader = self.current.as_ref();
+        reader.is_some_and(|reader| reader.info().is_paused())
+    }
+
+    /// Drops the present chunk, whose partition is paused: the rest of it is fetched again after the resume.
+    fn set_aside(&mut self) -> Option<StreamError> {
+        let reader = self.current.as_ref()?;
+        reader
+            .info()
+            .rewind(Some(reader.position()), reader.epoch());
+        self.leave_chunk();
+        None
     }
 
     /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
@@ -411,20 +455,6 @@ impl Wait {
             .checked_add(timeout)
             .map_or(Self::ForEver, Self::Until)
     }
-}
-
-/// Something in the way that waits until the messages before it have been handed out.
-#[derive(Debug)]
-enum Deferred {
-    /// In the present chunk.
-    Corrupt(CorruptEntry),
-    /// Found by the fetcher.
-    Bad {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: i64,
-        entry: BadEntry,
-    },
 }
 
 /// What a look into the queue brought.

@@ -12,6 +12,9 @@
 //!  ChunkReader                             thread auto-commit, OffsetStore
 //! ```
 //!
+//! `ListenerCalls` tells the application in between. For partitions that the application has chosen itself,
+//! `ChosenPartitions` takes the place of the upper half: no member, no claims, no rebalances.
+//!
 //! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
 //! Lock order: the shutdown and the group membership of the connector, the commit lock, the ownership
 //! snapshot; all but the last are held while ZooKeeper is asked.
@@ -20,6 +23,7 @@ mod message;
 mod stream_error;
 
 mod chunk_reader;
+mod deferred;
 mod message_stream;
 mod stream_queues;
 
@@ -27,10 +31,15 @@ mod offset_store;
 mod owned_partitions;
 
 mod committer;
+mod listener_calls;
 mod member;
+mod rebalance_listener;
 mod rebalancer;
+mod starting_positions;
 
+mod chosen_partitions;
 mod connector;
+mod connector_control;
 mod connector_parts;
 mod connector_state;
 mod delete_group;
@@ -42,4 +51,8 @@ pub use delete_group::delete_group;
 pub use message::Message;
 pub use message::MessageRef;
 pub use message_stream::MessageStream;
+pub use rebalance_listener::AssignedPartitions;
+pub use rebalance_listener::ListenerResult;
+pub use rebalance_listener::RebalanceListener;
+pub use rebalance_listener::RevokedPartitions;
 pub use stream_error::StreamError;

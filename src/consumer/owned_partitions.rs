@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
 use crate::coordination::ConsumerThreadId;
+use crate::error::Error;
 use crate::fetch::PartitionTopicInfo;
 
 /// The partitions of one generation (the original's topic registry). Empty between two generations.
@@ -14,7 +15,8 @@ use crate::fetch::PartitionTopicInfo;
 pub(crate) struct OwnedPartitions {
     /// Number of the assignment, from 1; 0 before the first.
     pub(crate) generation: u64,
-    /// The ZooKeeper session that holds the owner nodes.
+    /// The ZooKeeper session that holds the owner nodes; `None` where there are none, because nothing is owned, or the
+    /// partitions were chosen without the group.
     pub(crate) session: Option<i64>,
     pub(crate) partitions: BTreeMap<TopicPartition, OwnedPartition>,
 }
@@ -70,4 +72,25 @@ impl Ownership {
         let owned = owned.partitions.get(topic_partition)?;
         Some(Arc::clone(&owned.info))
     }
+}
+
+/// Moves a position, if `info` is there: that of a partition which the caller may move.
+pub(crate) fn seek(
+    info: Option<Arc<PartitionTopicInfo>>,
+    topic_partition: &TopicPartition,
+    offset: i64,
+) -> Result<(), Error> {
+    let refused = |reason| Error::InvalidArgument {
+        name: "seek",
+        reason,
+    };
+    if offset < 0 {
+        return Err(refused(format!(
+            "offset {offset} of {topic_partition} is negative"
+        )));
+    }
+    if info.is_some_and(|info| info.seek(offset)) {
+        return Ok(());
+    }
+    Err(refused(format!("{topic_partition} is not owned here")))
 }

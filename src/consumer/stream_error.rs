@@ -1,6 +1,9 @@
 //! What a stream yields instead of a message.
 
+use std::ops::Range;
+
 use crate::cluster::TopicPartition;
+use crate::events::NoOffsetText;
 
 /// Why a stream has no message this time. The stream itself stays usable after each of these.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,5 +39,17 @@ pub enum StreamError {
         fetch_size: i32,
         /// The fetch size that would do, where the broker's answer tells it.
         needed: Option<u64>,
+    },
+
+    /// There is no usable offset, and `auto.offset.reset=none` chooses none. Told once; the partition waits for a
+    /// [`seek`](crate::MessageStream::seek), while the others of the stream go on. `on.bad.message` does not matter.
+    #[error("{}", NoOffsetText(topic_partition, *offset, log.as_ref()))]
+    NoOffset {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// The offset that the log does not have; `None` where none is stored for the group.
+        offset: Option<i64>,
+        /// First offset of the log and the one that the next message will get, where the broker told them.
+        log: Option<Range<i64>>,
     },
 }

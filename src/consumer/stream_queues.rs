@@ -31,16 +31,10 @@ impl StreamQueues {
         Self::of_threads((0..streams).map(|number| (None, number)).collect(), config)
     }
 
-    /// Each with an equal share of `queued.max.bytes`.
     fn of_threads(threads: Vec<(Option<String>, usize)>, config: &ConsumerConfig) -> Self {
-        let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
-        let share = total.checked_div(threads.len()).unwrap_or(total);
-        let by_thread = threads.into_iter().map(|key| {
-            let queue = ChunkQueue::new(config.queued_max_message_chunks(), share);
-            (key, queue)
-        });
+        let queues = queues(threads.len(), config);
         Self {
-            by_thread: by_thread.collect(),
+            by_thread: threads.into_iter().zip(queues).collect(),
         }
     }
 
@@ -66,4 +60,15 @@ impl StreamQueues {
         }
         streams
     }
+}
+
+/// So many queues, each with an equal share of `queued.max.bytes`.
+pub(crate) fn queues(
+    streams: usize,
+    config: &ConsumerConfig,
+) -> impl Iterator<Item = Arc<ChunkQueue>> {
+    let total = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
+    let share = total.checked_div(streams).unwrap_or(total);
+    let max_chunks = config.queued_max_message_chunks();
+    (0..streams).map(move |_| ChunkQueue::new(max_chunks, share))
 }

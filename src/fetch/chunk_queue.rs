@@ -1,6 +1,7 @@
 //! The bounded queue between the fetchers and one stream.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -51,6 +52,13 @@ pub(crate) enum QueueEntry {
         epoch: u64,
         offset: i64,
         entry: BadEntry,
+    },
+    /// There is no usable offset: not this one, which is outside the log, or none is stored at all.
+    NoOffset {
+        info: Arc<PartitionTopicInfo>,
+        epoch: u64,
+        offset: Option<i64>,
+        log: Option<Range<i64>>,
     },
 }
 

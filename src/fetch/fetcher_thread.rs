@@ -24,8 +24,9 @@ use crate::events::EventSender;
 use crate::fetch::buffer_pool::BufferPool;
 use crate::fetch::fetch_answers::FetchAnswers;
 use crate::fetch::fetch_answers::FetchPlan;
+use crate::fetch::fetch_position::FetchPosition;
 use crate::fetch::leaderless_partitions::LeaderlessPartitions;
-use crate::fetch::partition_topic_info::FetchPosition;
+use crate::fetch::missing_offset;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::net::BrokerVersion;
 use crate::net::ClusterMetadata;
@@ -190,7 +191,7 @@ impl Fetcher {
         let mut partitions = self.shared.partitions.lock();
         partitions.retain(|info| match info.fetch_position() {
             FetchPosition::Revoked => false,
-            FetchPosition::Stopped => {
+            FetchPosition::Waiting => {
                 info.queue().notify_when_woken(&self.shared.wake);
                 true
             }
@@ -295,8 +296,8 @@ impl Fetcher {
         stop.pause(self.context.config.refresh_leader_backoff());
     }
 
-    /// Asks this broker, the leader, for the offsets that `auto.offset.reset` chooses. A partition whose
-    /// reset fails goes to the leader finder alone (D25).
+    /// Asks this broker, the leader, for the offsets that `auto.offset.reset` chooses, or has the streams told that it
+    /// chooses none. A partition whose reset fails goes to the leader finder alone (D25).
     fn resolve(&self, partitions: &[(Arc<PartitionTopicInfo>, u64)], stop: &StopSignal) {
         if partitions.is_empty() {
             return;
@@ -304,6 +305,11 @@ impl Fetcher {
         let time = match self.context.config.auto_offset_reset() {
             AutoOffsetReset::Smallest => OffsetTime::Earliest,
             AutoOffsetReset::Largest => OffsetTime::Latest,
+            AutoOffsetReset::None => {
+                let consumer = &self.shared.consumer;
+                let failed = missing_offset::tell(partitions, consumer, &self.context, stop);
+                return self.give_up_and_rest(failed, stop);
+            }
         };
         let request = ListOffsetsRequest {
             isolation: self.context.config.isolation_level(),
@@ -346,6 +352,11 @@ impl Fetcher {
                 Err(reason) => failed.push((Arc::clone(info), reason)),
             }
         }
+        self.give_up_and_rest(failed, stop);
+    }
+
+    /// Partitions without an offset go to the leader finder, and the broker gets a rest.
+    fn give_up_and_rest(&self, failed: Vec<(Arc<PartitionTopicInfo>, String)>, stop: &StopSignal) {
         if !failed.is_empty() {
             self.give_up(failed);
             stop.pause(self.context.config.refresh_leader_backoff());

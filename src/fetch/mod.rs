@@ -18,6 +18,8 @@
 
 mod buffer_pool;
 mod chunk_queue;
+mod consumed_marks;
+mod fetch_position;
 mod partition_topic_info;
 
 mod fetch_answers;
@@ -25,6 +27,8 @@ mod fetcher_manager;
 mod fetcher_thread;
 mod leader_finder;
 mod leaderless_partitions;
+mod missing_offset;
+mod offset_lookup;
 
 #[cfg(test)]
 mod tests;
@@ -37,11 +41,12 @@ pub(crate) use chunk_queue::Chunk;
 pub(crate) use chunk_queue::ChunkQueue;
 pub(crate) use chunk_queue::QueueEntry;
 pub(crate) use chunk_queue::Taken;
+#[cfg(test)]
+pub(crate) use fetch_position::FetchPosition;
+pub(crate) use fetch_position::StoppedAt;
+pub(crate) use fetch_position::Verdict;
 pub(crate) use fetcher_manager::FetcherManager;
 pub(crate) use fetcher_thread::FetchContext;
 pub(crate) use leaderless_partitions::LeaderlessPartitions;
-#[cfg(test)]
-pub(crate) use partition_topic_info::FetchPosition;
+pub(crate) use offset_lookup::OffsetLookup;
 pub(crate) use partition_topic_info::PartitionTopicInfo;
-pub(crate) use partition_topic_info::StoppedAt;
-pub(crate) use partition_topic_info::Verdict;

@@ -1,8 +1,9 @@
 //! Where a consumer stands in one partition.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI64;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -14,10 +15,19 @@ use crate::fetch::chunk_queue::BadEntry;
 use crate::fetch::chunk_queue::Chunk;
 use crate::fetch::chunk_queue::ChunkQueue;
 use crate::fetch::chunk_queue::QueueEntry;
+use crate::fetch::consumed_marks::ConsumedMarks;
+use crate::fetch::fetch_position::FetchPosition;
+use crate::fetch::fetch_position::Standstill;
+use crate::fetch::fetch_position::StoppedAt;
+use crate::fetch::fetch_position::Verdict;
 use crate::stats::PartitionStats;
 
-/// "Not known" in the atomics below; never leaves this file.
+/// "Not known" in `high_watermark`; never leaves this file.
 const UNKNOWN: i64 = -1;
+
+/// Bits of `hold`, why nothing is delivered: for now, or for ever.
+const PAUSED: u8 = 1;
+const REVOKED: u8 = 2;
 
 /// Where a consumer stands in one partition it owns.
 ///
@@ -29,12 +39,13 @@ pub(crate) struct PartitionTopicInfo {
     topic_partition: TopicPartition,
     queue: Arc<ChunkQueue>,
     fetching: Mutex<Fetching>,
-    /// Written by the stream's thread, and by a reset or seek while nothing of this partition is queued.
-    consumed: AtomicI64,
+    /// What the stream's thread has told; it counts while the epoch is the same, else `Fetching::base` does.
+    consumed: ConsumedMarks,
     high_watermark: AtomicI64,
     /// Raised by a seek: what was fetched before it no longer counts. Changes with `fetching` locked.
     epoch: AtomicU64,
-    revoked: AtomicBool,
+    /// [`PAUSED`] and [`REVOKED`]; one number, because it is looked at for each message.
+    hold: AtomicU8,
     /// Room to reserve for the next answer; a guess from the last one.
     expected_bytes: AtomicUsize,
 }
@@ -49,43 +60,11 @@ const LEAST_EXPECTED: usize = 4096;
 struct Fetching {
     /// `None` until `auto.offset.reset` has chosen an offset.
     fetched: Option<i64>,
-    stopped: Option<StoppedAt>,
+    /// The next offset to hand to the application, as of the beginning of the present epoch.
+    base: Option<i64>,
+    stopped: Option<Standstill>,
     /// Offset at which corruption was seen once; seen there again it is final.
     suspect: Option<i64>,
-}
-
-/// A bad message, before which fetching stopped until the application decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoppedAt {
-    pub(crate) offset: i64,
-    /// Where to go on to leave the bad message out.
-    pub(crate) resume: i64,
-}
-
-/// What a fetcher may do with a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FetchPosition {
-    At {
-        offset: i64,
-        epoch: u64,
-    },
-    /// Ask the broker for an offset by `auto.offset.reset` first.
-    Unresolved {
-        epoch: u64,
-    },
-    /// A bad message stands here; see [`StoppedAt`].
-    Stopped,
-    /// The partition belongs to somebody else by now.
-    Revoked,
-}
-
-/// What the first sight of corruption at an offset calls for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Fetch it once more: a cut or a race on the broker can look the same.
-    FetchAgain,
-    /// It was bad twice.
-    Confirmed,
 }
 
 impl PartitionTopicInfo {
@@ -100,13 +79,14 @@ impl PartitionTopicInfo {
             queue,
             fetching: Mutex::new(Fetching {
                 fetched: start,
+                base: start,
                 stopped: None,
                 suspect: None,
             }),
-            consumed: AtomicI64::new(start.unwrap_or(UNKNOWN)),
+            consumed: ConsumedMarks::new(),
             high_watermark: AtomicI64::new(UNKNOWN),
             epoch: AtomicU64::new(0),
-            revoked: AtomicBool::new(false),
+            hold: AtomicU8::new(0),
             expected_bytes: AtomicUsize::new(UNEXPECTED),
         })
     }
@@ -121,7 +101,12 @@ impl PartitionTopicInfo {
 
     /// The next offset to hand to the application; `None` while it is not known.
     pub(crate) fn consumed(&self) -> Option<i64> {
-        known(self.consumed.load(Ordering::Acquire))
+        self.consumed_of(&self.fetching.lock())
+    }
+
+    fn consumed_of(&self, fetching: &Fetching) -> Option<i64> {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        self.consumed.in_epoch(epoch).or(fetching.base)
     }
 
     pub(crate) fn fetched(&self) -> Option<i64> {
@@ -130,22 +115,37 @@ impl PartitionTopicInfo {
 
     /// Ends this generation's claim: nothing of it is delivered or fetched from now on (D21, D40).
     pub(crate) fn revoke(&self) {
-        self.revoked.store(true, Ordering::Release);
+        self.hold.fetch_or(REVOKED, Ordering::AcqRel);
     }
 
     pub(crate) fn is_revoked(&self) -> bool {
-        self.revoked.load(Ordering::Acquire)
+        self.hold.load(Ordering::Acquire) & REVOKED != 0
     }
 
-    /// Whether a chunk or message taken at `epoch` may still be delivered. Cheap: asked per message.
+    /// From now on nothing is fetched or delivered. What the queue holds is dropped when the stream meets it, and
+    /// fetched again after [`resume`](Self::resume): else it would take the room of the stream's other partitions.
+    pub(crate) fn pause(&self) {
+        self.hold.fetch_or(PAUSED, Ordering::AcqRel);
+    }
+
+    pub(crate) fn resume(&self) {
+        self.hold.fetch_and(!PAUSED, Ordering::AcqRel);
+        self.queue.wake_fetchers();
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.hold.load(Ordering::Acquire) & PAUSED != 0
+    }
+
+    /// Whether a chunk or message taken at `epoch` may be delivered now. Cheap: asked per message.
     pub(crate) fn is_current(&self, epoch: u64) -> bool {
-        !self.is_revoked() && self.epoch.load(Ordering::Acquire) == epoch
+        self.hold.load(Ordering::Acquire) == 0 && self.epoch.load(Ordering::Acquire) == epoch
     }
 
     /// Called by the stream's thread when the application is through with all messages before `next`.
     pub(crate) fn mark_consumed(&self, next: i64, epoch: u64) {
         if self.epoch.load(Ordering::Acquire) == epoch {
-            self.consumed.store(next, Ordering::Release);
+            self.consumed.mark(next, epoch);
         }
     }
 
@@ -171,7 +171,8 @@ impl PartitionTopicInfo {
         let fetching = self.fetching.lock();
         let epoch = self.epoch.load(Ordering::Relaxed);
         match (fetching.stopped, fetching.fetched) {
-            (Some(_), _) => FetchPosition::Stopped,
+            (Some(_), _) => FetchPosition::Waiting,
+            _ if self.is_paused() => FetchPosition::Waiting,
             (None, Some(offset)) => FetchPosition::At { offset, epoch },
             (None, None) => FetchPosition::Unresolved { epoch },
         }
@@ -213,11 +214,12 @@ impl PartitionTopicInfo {
         if !self.is_current(epoch) {
             return false;
         }
-        let nothing_queued = self.consumed() == fetching.fetched;
+        let nothing_queued = self.consumed_of(&fetching) == fetching.fetched;
         fetching.fetched = Some(offset);
         fetching.suspect = None;
         if nothing_queued {
-            self.consumed.store(offset, Ordering::Release);
+            fetching.base = Some(offset);
+            self.consumed.correct(offset, epoch);
         } else {
             self.queue.push(QueueEntry::Reposition {
                 info: Arc::clone(self),
@@ -228,15 +230,48 @@ impl PartitionTopicInfo {
         true
     }
 
-    /// Both positions become `offset`; what is queued is dropped by the stream.
-    pub(crate) fn seek(&self, offset: i64) {
+    /// Both positions become `offset`; what is queued is dropped by the stream. From any thread. `false` when the
+    /// partition is being given up, or was: then nothing has changed.
+    pub(crate) fn seek(&self, offset: i64) -> bool {
         let mut fetching = self.fetching.lock();
-        self.epoch.fetch_add(1, Ordering::AcqRel);
+        if self.is_revoked() {
+            return false;
+        }
+        self.begin_epoch(&mut fetching);
         fetching.fetched = Some(offset);
+        fetching.base = Some(offset);
         fetching.stopped = None;
-        self.consumed.store(offset, Ordering::Release);
         drop(fetching);
         self.queue.wake_fetchers();
+        true
+    }
+
+    /// Sets what the next commit writes. For a partition that is given up: what is fetched does not follow.
+    pub(crate) fn set_consumed(&self, offset: i64) {
+        let mut fetching = self.fetching.lock();
+        self.begin_epoch(&mut fetching);
+        fetching.base = Some(offset);
+    }
+
+    /// Drops what was fetched from `position` on, the next offset to deliver, so that it is fetched again; so the
+    /// stream gets rid of what is held by a pause. Nothing happens when outdated.
+    pub(crate) fn rewind(&self, position: Option<i64>, epoch: u64) {
+        let mut fetching = self.fetching.lock();
+        if self.is_revoked() || self.epoch.load(Ordering::Relaxed) != epoch {
+            return;
+        }
+        self.begin_epoch(&mut fetching);
+        fetching.fetched = position;
+        fetching.stopped = None;
+        drop(fetching);
+        // It may have been resumed meanwhile.
+        self.queue.wake_fetchers();
+    }
+
+    /// What was fetched before no longer counts; what was consumed does.
+    fn begin_epoch(&self, fetching: &mut Fetching) {
+        fetching.base = self.consumed_of(fetching);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Corruption was seen at `offset`. At the first sight everything from `position` is fetched again, and
@@ -253,7 +288,7 @@ impl PartitionTopicInfo {
         fetching.suspect = Some(offset);
         if fetching.fetched != Some(position) {
             fetching.fetched = Some(position);
-            self.epoch.fetch_add(1, Ordering::AcqRel);
+            self.begin_epoch(&mut fetching);
         }
         drop(fetching);
         self.queue.wake_fetchers();
@@ -267,17 +302,18 @@ impl PartitionTopicInfo {
         if !self.is_current(epoch) {
             return false;
         }
-        fetching.stopped = Some(at);
+        fetching.stopped = Some(Standstill::BadMessage(at));
         fetching.fetched = Some(position);
-        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.begin_epoch(&mut fetching);
         true
     }
 
     /// Goes on behind the bad message. `None` when no bad message stopped this partition.
     pub(crate) fn skip(&self) -> Option<StoppedAt> {
-        let stopped = self.fetching.lock().stopped?;
-        self.seek(stopped.resume);
-        Some(stopped)
+        let Some(Standstill::BadMessage(stopped)) = self.fetching.lock().stopped else {
+            return None;
+        };
+        self.seek(stopped.resume).then_some(stopped)
     }
 
     /// Stops fetching, and hands the bad message, met by a fetch at `offset`, to the stream behind what it has
@@ -293,7 +329,7 @@ impl PartitionTopicInfo {
         if fetching.fetched != Some(offset) || !self.is_current(epoch) {
             return false;
         }
-        fetching.stopped = Some(StoppedAt { offset, resume });
+        fetching.stopped = Some(Standstill::BadMessage(StoppedAt { offset, resume }));
         self.queue.push(QueueEntry::Bad {
             info: Arc::clone(self),
             epoch,
@@ -303,14 +339,36 @@ impl PartitionTopicInfo {
         true
     }
 
+    /// Stops fetching, because there is no usable offset and `auto.offset.reset=none` chooses none, and has the stream
+    /// tell that, behind what it has still to deliver. `log` is where the log begins and ends, if that is known.
+    /// `false` when outdated.
+    pub(crate) fn enqueue_no_offset(self: &Arc<Self>, epoch: u64, log: Option<Range<i64>>) -> bool {
+        let mut fetching = self.fetching.lock();
+        if !self.is_current(epoch) {
+            return false;
+        }
+        fetching.stopped = Some(Standstill::NoOffset);
+        self.queue.push(QueueEntry::NoOffset {
+            info: Arc::clone(self),
+            epoch,
+            offset: fetching.fetched,
+            log,
+        });
+        true
+    }
+
     pub(crate) fn stats(&self) -> PartitionStats {
         let fetching = self.fetching.lock();
         PartitionStats {
             topic_partition: self.topic_partition.clone(),
             fetched: fetching.fetched,
-            consumed: self.consumed(),
+            consumed: self.consumed_of(&fetching),
             high_watermark: self.high_watermark(),
-            stopped_at: fetching.stopped.map(|at| at.offset),
+            stopped_at: fetching.stopped.and_then(|stopped| match stopped {
+                Standstill::BadMessage(at) => Some(at.offset),
+                Standstill::NoOffset => fetching.fetched,
+            }),
+            paused: self.is_paused(),
         }
     }
 }
@@ -320,183 +378,4 @@ fn known(offset: i64) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use crossbeam_channel::bounded;
-
-    use crate::fetch::buffer_pool::BufferPool;
-    use crate::fetch::buffer_pool::PooledBuffer;
-    use crate::fetch::chunk_queue::Taken;
-    use crate::protocol::AbortedTransactions;
-
-    use super::*;
-
-    fn info(start: Option<i64>) -> Arc<PartitionTopicInfo> {
-        let queue = ChunkQueue::new(10, 1000);
-        PartitionTopicInfo::new(TopicPartition::new("orders", 3), queue, start)
-    }
-
-    fn chunk(info: &Arc<PartitionTopicInfo>, fetch_offset: i64, epoch: u64) -> Chunk {
-        let (waiter, _token) = bounded(1);
-        Chunk {
-            info: Arc::clone(info),
-            epoch,
-            fetch_offset,
-            high_watermark: Some(100),
-            message_set: PooledBuffer::new(vec![1], &BufferPool::new(0)),
-            aborted: AbortedTransactions::default(),
-            charge: info.queue.reserve(1, &waiter).unwrap(),
-        }
-    }
-
-    #[test]
-    fn the_next_answer_is_expected_to_be_as_large_as_the_last_one_and_no_larger_than_the_fetch_size()
-     {
-        let info = info(Some(5));
-        assert_eq!(info.expected_bytes(1000), 1000, "nothing is known yet");
-        info.note_answer(10);
-        assert_eq!(info.expected_bytes(1_000_000), LEAST_EXPECTED);
-        info.note_answer(9000);
-        assert_eq!(info.expected_bytes(1_000_000), 18_000);
-        assert_eq!(info.expected_bytes(10_000), 10_000);
-        // One message larger than the fetch size: what was dropped for lack of room finds room for it next time.
-        assert_eq!(info.expected_bytes(1000), 9000);
-    }
-
-    #[test]
-    fn a_chunk_moves_the_fetched_offset_once() {
-        let info = info(Some(5));
-        assert!(info.enqueue(chunk(&info, 5, 0), 9));
-        assert_eq!((info.fetched(), info.consumed()), (Some(9), Some(5)));
-        assert!(
-            !info.enqueue(chunk(&info, 5, 0), 9),
-            "a second fetcher came too late"
-        );
-        assert_eq!(info.queue.len(), 1);
-        assert_eq!(info.stats().lag(), Some(91));
-    }
-
-    #[test]
-    fn a_reset_with_chunks_queued_leaves_the_consumed_offset_to_the_stream() {
-        // The original moved the consumed offset at once and so lost or repeated what was queued (D44).
-        let info = info(Some(5));
-        assert!(info.enqueue(chunk(&info, 5, 0), 9));
-        assert!(info.reset(0, 0));
-        assert_eq!((info.fetched(), info.consumed()), (Some(0), Some(5)));
-        assert!(matches!(
-            info.queue.take(None),
-            Taken::Entry(QueueEntry::Messages(_))
-        ));
-        let Taken::Entry(QueueEntry::Reposition { offset, .. }) = info.queue.take(None) else {
-            panic!("the reset follows the chunk");
-        };
-        assert_eq!(offset, 0);
-    }
-
-    #[test]
-    fn a_first_position_counts_as_consumed_so_that_it_gets_committed() {
-        let info = info(None);
-        assert_eq!(
-            info.fetch_position(),
-            FetchPosition::Unresolved { epoch: 0 }
-        );
-        assert!(info.reset(42, 0));
-        assert_eq!(info.consumed(), Some(42));
-        assert_eq!(
-            info.fetch_position(),
-            FetchPosition::At {
-                offset: 42,
-                epoch: 0
-            }
-        );
-    }
-
-    #[test]
-    fn corruption_is_believed_at_the_second_sight() {
-        let info = info(Some(5));
-        assert!(info.enqueue(chunk(&info, 5, 0), 9));
-        assert_eq!(info.suspect(7, 6, 0), Verdict::FetchAgain);
-        assert_eq!(
-            info.fetch_position(),
-            FetchPosition::At {
-                offset: 6,
-                epoch: 1
-            }
-        );
-        assert!(!info.is_current(0), "what was queued is dropped");
-        assert_eq!(info.suspect(7, 6, 1), Verdict::Confirmed);
-    }
-
-    #[test]
-    fn corruption_behind_what_is_queued_leaves_the_queue_alone() {
-        // A fetcher that met broken framing dropped the sound messages before it, which still waited for the
-        // stream, and did not ask for them again: they were lost.
-        let info = info(Some(5));
-        assert!(info.enqueue(chunk(&info, 5, 0), 9));
-        assert_eq!(info.suspect(9, 9, 0), Verdict::FetchAgain);
-        assert!(info.is_current(0), "5 to 8 are still to be delivered");
-        assert_eq!(
-            info.fetch_position(),
-            FetchPosition::At {
-                offset: 9,
-                epoch: 0
-            }
-        );
-        assert_eq!(info.suspect(9, 9, 0), Verdict::Confirmed);
-    }
-
-    #[test]
-    fn a_bad_message_met_by_a_fetcher_that_came_too_late_stops_nothing() {
-        let info = info(Some(5));
-        assert!(info.enqueue(chunk(&info, 5, 0), 9));
-        assert!(!info.enqueue_bad(5, 6, 0, BadEntry::TooLarge { needed: None }));
-        assert_eq!(info.stats().stopped_at, None);
-    }
-
-    #[test]
-    fn a_bad_message_stops_fetching_until_it_is_skipped() {
-        let info = info(Some(5));
-        let too_large = BadEntry::TooLarge { needed: Some(12) };
-        assert!(info.enqueue_bad(5, 6, 0, too_large));
-        assert_eq!(info.fetch_position(), FetchPosition::Stopped);
-        assert_eq!(info.stats().stopped_at, Some(5));
-        assert_eq!(
-            info.consumed(),
-            Some(5),
-            "a commit must not pass the bad message"
-        );
-        assert_eq!(
-            info.skip(),
-            Some(StoppedAt {
-                offset: 5,
-                resume: 6
-            })
-        );
-        assert_eq!(info.skip(), None);
-        assert_eq!(
-            info.fetch_position(),
-            FetchPosition::At {
-                offset: 6,
-                epoch: 1
-            }
-        );
-        assert_eq!(info.consumed(), Some(6));
-    }
-
-    #[test]
-    fn nothing_of_a_revoked_partition_is_taken_or_delivered() {
-        let info = info(Some(5));
-        info.revoke();
-        assert!(!info.enqueue(chunk(&info, 5, 0), 9));
-        assert!(!info.is_current(0));
-        assert!(!info.reset(1, 0));
-        assert_eq!(info.fetch_position(), FetchPosition::Revoked);
-    }
-
-    #[test]
-    fn a_late_acknowledgement_does_not_undo_a_seek() {
-        let info = info(Some(5));
-        info.seek(50);
-        info.mark_consumed(6, 0);
-        assert_eq!(info.consumed(), Some(50));
-    }
-}
+mod tests;

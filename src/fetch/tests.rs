@@ -318,12 +318,16 @@ impl Cluster {
     fn list_offsets(&self, request: &ListOffsetsRequest) -> ListOffsetsResponse {
         let refused = self.refused_resets.lock();
         let answers = request.partitions.iter().map(|asked| {
-            assert_eq!(asked.time, OffsetTime::Earliest);
+            let end = match asked.time {
+                OffsetTime::Earliest => 500,
+                OffsetTime::Latest => 1000,
+                OffsetTime::Timestamp(time) => panic!("nobody asks for {time}"),
+            };
             let error = refused.get(&asked.topic_partition.partition()).copied();
             PartitionOffsets {
                 topic_partition: asked.topic_partition.clone(),
                 offsets: if error.is_none() {
-                    vec![500]
+                    vec![end]
                 } else {
                     Vec::new()
                 },
@@ -421,6 +425,68 @@ fn a_partition_whose_reset_fails_does_not_keep_the_others_from_theirs() {
     assert!(bench.await_failure(0).contains("NotLeaderOrFollower"));
     bench.cluster.refused_resets.lock().clear();
     assert_eq!(bench.next_chunk(0), 500);
+}
+
+#[test]
+fn without_a_rule_a_missing_offset_stops_its_partition_alone_and_is_told_with_the_log() {
+    let out_of_range = || vec![Err(ErrorCode::OffsetOutOfRange)];
+    let cluster = Arc::new(Cluster::default());
+    cluster.scripts.lock().extend([
+        (0, out_of_range()),
+        (2, out_of_range()),
+        (3, out_of_range()),
+    ]);
+    let refused = ErrorCode::UnknownServerError;
+    cluster.refused_resets.lock().insert(2, refused);
+    let broker = scripted(&cluster).start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let starts = [Some(7), None, Some(8), Some(600), Some(700)];
+    let none = [("auto.offset.reset", "none")];
+    let bench = Bench::start_on(cluster, vec![broker], &starts, &none);
+    let told = [
+        (0, Some(7), Some(500..1000)),
+        (1, None, Some(500..1000)),
+        (2, Some(8), None),
+    ];
+    for (partition, expected, range) in told {
+        let QueueEntry::NoOffset { offset, log, .. } = bench.take(partition) else {
+            panic!("the stream has to learn of it");
+        };
+        assert_eq!((offset, log), (expected, range), "partition {partition}");
+    }
+    // The broker contradicts itself about this one: it is in the log, and fetched again after a pause.
+    assert!(bench.await_failure(3).contains("within the log"));
+    assert_eq!(bench.next_chunk(3), 600);
+    assert_eq!(bench.next_chunk(4), 700);
+    assert_eq!(bench.context.stats.offset_resets.get(), 0);
+    assert_eq!(bench.asked(0), [7], "once");
+    assert!(bench.infos[0].seek(650));
+    assert_eq!(bench.next_chunk(0), 650);
+}
+
+#[test]
+fn a_paused_partition_is_not_asked_for_and_the_others_are() {
+    let cluster = Arc::new(Cluster::default());
+    let broker = scripted(&cluster).start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let bench = Bench::start_on(cluster, vec![broker], &[Some(0), Some(0)], &[]);
+    assert_eq!(bench.next_chunk(0), 0);
+    bench.infos[0].pause();
+    // The request that may have been under way at the pause is over when the next two have been answered.
+    let answered = |count: i64| {
+        for _ in 0..count {
+            bench.next_chunk(1);
+        }
+    };
+    answered(4);
+    let asked = bench.asked(0);
+    answered(20);
+    assert_eq!(bench.asked(0), asked);
+    let fetched = bench.infos[0].fetched();
+    bench.infos[0].resume();
+    answered(4);
+    let next = bench.asked(0)[asked.len()];
+    assert_eq!(Some(next), fetched, "it goes on where it was");
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::protocol::PartitionHeader;
 use crate::protocol::Request;
 use crate::protocol::Response;
 use crate::protocol::read_fetch_response;
+use crate::thread::StopSignal;
 
 /// Room in a fetch answer besides the message sets: the throttle time, topics nobody asked for, and good will.
 const FETCH_OVERHEAD: usize = 1024 * 1024;
@@ -112,9 +113,25 @@ impl SimpleConsumer {
     /// [`Error::InvalidArgument`] when the client id has other characters than those allowed, or the
     /// timeout is zero or above 2,147,483,647 ms.
     pub fn new(address: BrokerAddress, options: SimpleConsumerOptions) -> Result<Self, Error> {
+        Self::with(address, options, Canceller::new())
+    }
+
+    /// As [`new`](Self::new), and its calls end once `stop` says so.
+    pub(crate) fn observing(
+        address: BrokerAddress,
+        options: SimpleConsumerOptions,
+        stop: &StopSignal,
+    ) -> Result<Self, Error> {
+        Self::with(address, options, Canceller::observing(stop))
+    }
+
+    fn with(
+        address: BrokerAddress,
+        options: SimpleConsumerOptions,
+        canceller: Canceller,
+    ) -> Result<Self, Error> {
         check_client_id(&options.client_id)?;
         check_socket_timeout(options.socket_timeout)?;
-        let canceller = Canceller::new();
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
             receive_buffer_bytes: options.receive_buffer_bytes,

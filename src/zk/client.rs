@@ -355,6 +355,11 @@ impl ZkClient {
         *self.cancelling.lock() = Some(cancelling);
     }
 
+    /// Takes a [`cancel_at`](Self::cancel_at) back whose time has not come.
+    pub(crate) fn cancel_later(&self) {
+        drop(self.cancelling.lock().take());
+    }
+
     /// Stopped when all calls are cancelled.
     pub(crate) fn cancel_signal(&self) -> StopSignal {
         self.session.cancel_signal()

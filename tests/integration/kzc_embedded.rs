@@ -381,3 +381,28 @@ fn a_whitelist_and_a_blacklist_choose_the_topics_and_a_bad_one_is_refused_before
     );
     assert_eq!(cluster.interrupt(), 0);
 }
+
+#[test]
+fn without_a_rule_a_missing_offset_ends_it_with_an_error_that_names_the_log() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.produce("orders", 0, ["a", "b"]).unwrap();
+    let zookeeper = cluster.connect_string();
+    let words = [
+        "consume",
+        "--zookeeper",
+        &zookeeper,
+        "--topic",
+        "orders",
+        "--property",
+        "auto.offset.reset=none",
+        "--property",
+        "on.bad.message=skip",
+    ];
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!((status, stdout.as_str()), (1, ""), "{stderr}");
+    let reason = "no offset of orders/0 is stored; the log goes from 0 to 2";
+    assert!(stderr.contains(reason), "{stderr}");
+}

@@ -18,6 +18,8 @@ mod assignments;
 #[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
+mod control;
+#[cfg(feature = "embedded")]
 mod failing_brokers;
 #[cfg(feature = "embedded")]
 mod filters;

@@ -1,7 +1,8 @@
 //! A group to which everything happens at random, and what must be true all the same.
 //!
-//! Members join, leave, crash, stall and lose their sessions; brokers die, return, fall silent and answer nonsense;
-//! leaders move and partitions are added; ZooKeeper hangs and goes away. Meanwhile, numbered messages are written.
+//! Members join, leave, crash, stall, pause partitions and lose their sessions; brokers die, return, fall silent and
+//! answer nonsense; leaders move and partitions are added; ZooKeeper hangs and goes away. Meanwhile, numbered messages
+//! are written.
 //!
 //! - No call on a stream that begins after another member's claim of a partition was seen, while that claim lasts,
 //!   hands out a message of that partition. What a call had begun to hand out before is in flight. A member whose

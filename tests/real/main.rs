@@ -16,6 +16,7 @@ mod bad_input;
 mod bad_messages;
 mod connector;
 mod consuming;
+mod control;
 mod embedded_brokers;
 mod embedded_zookeeper;
 mod hostile_brokers;

@@ -422,7 +422,7 @@ fn what_is_repeated_without_end_has_a_least_pause() {
 #[test]
 fn a_choice_is_one_of_its_words() {
     for (key, value, words) in [
-        ("auto.offset.reset", "earliest", ["`smallest`", "`largest`"]),
+        ("auto.offset.reset", "oldest", ["`smallest`", "`none`"]),
         ("consumed.on", "Next", ["`next`", "`return`"]),
         ("on.bad.message", "seek", ["`fail`", "`skip`"]),
         (

@@ -475,6 +475,137 @@ fn a_seek_drops_what_was_fetched_and_goes_both_ways() {
 }
 
 #[test]
+fn a_pause_holds_wherever_it_falls_and_what_it_held_comes_afterwards() {
+    for set in [plain(0..5), compressed(0..5)] {
+        // In the queue.
+        let mut queued = Bench::new(0);
+        queued.fetch(&set, 5);
+        queued.info.pause();
+        assert_eq!(queued.next(), Some(Err(StreamError::Timeout)));
+        queued.info.resume();
+        queued.fetch(&set, 5);
+        assert_eq!(queued.drain(), [0, 1, 2, 3, 4]);
+        // Within a chunk.
+        let mut within = Bench::new(0);
+        within.fetch(&set, 5);
+        assert_eq!(within.next(), Some(Ok(0)));
+        assert_eq!(within.next(), Some(Ok(1)));
+        within.info.pause();
+        assert_eq!(within.next(), Some(Err(StreamError::Timeout)));
+        assert_eq!(within.info.consumed(), Some(2), "the application came back");
+        within.info.resume();
+        within.fetch(&set, 5);
+        assert_eq!(within.drain(), [2, 3, 4]);
+        // Within a batch, which ends early and counts when the application comes back.
+        let mut batch = Bench::new(0);
+        batch.fetch(&set, 5);
+        let info = Arc::clone(&batch.info);
+        let visited = batch.stream.visit_batch(10, Duration::ZERO, |message| {
+            if message.offset() == 2 {
+                info.pause();
+            }
+        });
+        assert_eq!(visited, Some(Ok(3)));
+        assert_eq!(batch.info.consumed(), Some(0));
+        assert_eq!(batch.next(), Some(Err(StreamError::Timeout)));
+        assert_eq!(batch.info.consumed(), Some(3));
+        batch.info.resume();
+        batch.fetch(&set, 5);
+        assert_eq!(batch.drain(), [3, 4]);
+        // Over before the stream has noticed: nothing is dropped.
+        let mut short = Bench::new(0);
+        short.fetch(&set, 5);
+        short.info.pause();
+        short.info.resume();
+        assert_eq!(short.drain(), [0, 1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn what_is_held_by_a_pause_takes_no_room_in_the_queue() {
+    let mut bench = Bench::new(0);
+    let big = vec![b'x'; 900_000];
+    let mut set = MessageSetBuilder::new();
+    set.message(0, None, Some(&big)).unwrap();
+    bench.fetch(set.build().unwrap(), 1);
+    bench.info.pause();
+    let (waiter, _token) = bounded(1);
+    assert!(bench.info.queue().reserve(200_000, &waiter).is_err());
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert!(bench.info.queue().reserve(200_000, &waiter).is_ok());
+}
+
+#[test]
+fn a_bad_message_of_a_paused_partition_is_told_after_the_resume() {
+    let mut damage = Bench::new(0);
+    for _ in 0..2 {
+        damage.fetch(damaged(0..3, 0), 3);
+        damage.info.pause();
+        assert_eq!(damage.next(), Some(Err(StreamError::Timeout)));
+        damage.info.resume();
+    }
+    damage.fetch(damaged(0..3, 0), 3);
+    assert_eq!(
+        damage.next(),
+        Some(Err(StreamError::Timeout)),
+        "a second look"
+    );
+    damage.fetch(damaged(0..3, 0), 3);
+    let told = damage.next();
+    assert!(matches!(
+        told,
+        Some(Err(StreamError::Corrupt { offset: 0, .. }))
+    ));
+
+    let mut large = Bench::new(0);
+    let too_large = || BadEntry::TooLarge { needed: None };
+    let epoch = large.position().epoch;
+    assert!(large.info.enqueue_bad(0, 1, epoch, too_large()));
+    large.info.pause();
+    assert_eq!(large.next(), Some(Err(StreamError::Timeout)));
+    large.info.resume();
+    let epoch = large.position().epoch;
+    assert!(
+        large.info.enqueue_bad(0, 1, epoch, too_large()),
+        "met again"
+    );
+    let told = large.next();
+    assert!(matches!(
+        told,
+        Some(Err(StreamError::TooLarge { offset: 0, .. }))
+    ));
+}
+
+#[test]
+fn a_missing_offset_is_told_once_behind_what_is_queued_and_a_seek_takes_it_back() {
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..2), 2);
+    let epoch = bench.position().epoch;
+    assert!(bench.info.enqueue_no_offset(epoch, Some(5..9)));
+    assert_eq!(bench.next(), Some(Ok(0)));
+    assert_eq!(bench.next(), Some(Ok(1)));
+    let told = StreamError::NoOffset {
+        topic_partition: bench.info.topic_partition().clone(),
+        offset: Some(2),
+        log: Some(5..9),
+    };
+    assert_eq!(bench.next(), Some(Err(told)));
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert!(bench.info.seek(5));
+    bench.fetch(plain(5..6), 6);
+    assert_eq!(bench.drain(), [5]);
+
+    let epoch = bench.position().epoch;
+    assert!(bench.info.enqueue_no_offset(epoch, None));
+    assert!(bench.info.seek(7));
+    assert_eq!(
+        bench.next(),
+        Some(Err(StreamError::Timeout)),
+        "not any more"
+    );
+}
+
+#[test]
 fn unpacked_bytes_count_against_the_queue_until_they_are_read() {
     let mut bench = Bench::new(0);
     let big = vec![b'x'; 900_000];

@@ -135,7 +135,7 @@ impl Driver {
     }
 
     fn act(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(22) {
             0..=3 => self.join(),
             4 => self.let_one_leave(),
             5 => self.crash(),
@@ -146,7 +146,8 @@ impl Driver {
             14 => self.add_partition(),
             15 | 16 => self.disturb_broker(),
             17 => self.spoil_answers(),
-            _ => self.disturb_zookeeper(),
+            18 | 19 => self.disturb_zookeeper(),
+            _ => self.pause(),
         }
     }
 
@@ -241,6 +242,22 @@ impl Driver {
                 self.note(format!("{} goes on", member.id));
                 member.resume();
             }
+        }
+    }
+
+    /// Until its member goes on, or a rebalance ends the pause.
+    fn pause(&mut self) {
+        let Some(member) = self.random.choice(&self.members).cloned() else {
+            return;
+        };
+        let owned = member.connector.owned_partitions();
+        if let Some(partition) = self.random.choice(&owned).cloned()
+            && member
+                .connector
+                .pause(std::slice::from_ref(&partition))
+                .is_ok()
+        {
+            self.note(format!("{} pauses {partition}", member.id));
         }
     }
 

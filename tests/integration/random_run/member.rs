@@ -93,6 +93,10 @@ impl Member {
         for stream in 0..self.streams() {
             self.stall(stream, false);
         }
+        for partition in self.connector.paused() {
+            // In between a rebalance may have ended the pause.
+            let _ = self.connector.resume(&[partition]);
+        }
     }
 
     /// Its application is gone from now on.
