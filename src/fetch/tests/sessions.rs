@@ -276,3 +276,26 @@ fn a_message_larger_than_the_fetch_size_is_delivered_when_the_broker_gives_it_wh
     assert!(chunk.message_set.len() > 3000);
     assert_eq!(bench.next_chunk(0), 1);
 }
+
+#[test]
+fn a_broker_that_registers_anew_in_another_version_is_spoken_to_anew() {
+    let later: Arc<Later> = Arc::default();
+    let bench = start(11, &[Some(0)], [], &later);
+    let mut offset = 0;
+    assert_eq!(bench.next_chunk(0), offset);
+    // It comes back as an older one, which must not be asked what it serves, and then as a newer one again.
+    for registration in [1, 5] {
+        later.requests.lock().clear();
+        *bench.cluster.registration.lock() = Some(registration);
+        let failure = vec![Err(ErrorCode::NotLeaderOrFollower)];
+        bench.cluster.scripts.lock().insert(0, failure);
+        let is_of_old = |it: &FetchRequest| it.metadata == FetchMetadata::default();
+        let is_it = |it: &FetchRequest| is_of_old(it) == (registration == 1);
+        let deadline = Instant::now() + PATIENCE;
+        while !later.requests().last().is_some_and(is_it) {
+            assert!(Instant::now() < deadline, "{registration}");
+            offset += 2;
+            assert_eq!(bench.next_chunk(0), offset, "nothing is lost or repeated");
+        }
+    }
+}

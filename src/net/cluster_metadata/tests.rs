@@ -11,6 +11,7 @@ use super::*;
 use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::net::BrokerVersion;
 use crate::net::fake_broker::FakeBroker;
 use crate::net::fake_broker::FullPort;
 use crate::net::fake_broker::Then;
@@ -388,6 +389,23 @@ fn a_leader_that_the_answer_does_not_list_is_unknown_even_if_an_older_one_did() 
     let view = metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
     assert_eq!(id_of_leader(&view, "a", 0), Some(1));
     assert_eq!(id_of_leader(&view, "a", 1), None);
+}
+
+#[test]
+fn a_leader_that_registers_while_it_is_asked_for_is_known_with_its_version() {
+    // It would have been probed, which does harm where it is an 0.9.0 broker.
+    let directory = Directory::of(Vec::new());
+    let late = Arc::clone(&directory);
+    let broker = FakeBroker::answering(move |request: MetadataRequest| {
+        late.brokers.lock().push(somewhere(2));
+        healthy(request)
+    });
+    directory.brokers.lock().push(broker.as_broker(1));
+    let view = metadata_of(&directory).refresh(&names(&["a"]), &never().signal());
+    let view = view.unwrap();
+    assert_eq!(id_of_leader(&view, "a", 1), Some(2));
+    assert_eq!(view.broker_version(2), BrokerVersion::V0_8);
+    assert_eq!(view.broker_version(3), BrokerVersion::Probe);
 }
 
 #[test]
