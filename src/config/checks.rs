@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
+use crate::config::offsets_storage::OffsetsStorage;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::property_reader::PropertyReader;
 use crate::config::property_reader::invalid;
@@ -55,11 +56,14 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         refresh_leader_backoff: pause(&mut from, "refresh.leader.backoff.ms", ms(200))?,
         consumer_timeout: consumer_timeout(&mut from)?,
         exclude_internal_topics: from.flag("exclude.internal.topics", true)?,
-        offsets_channel_backoff: from.millis("offsets.channel.backoff.ms", ms(1_000))?,
-        offsets_channel_socket_timeout: from
-            .millis("offsets.channel.socket.timeout.ms", ms(10_000))?,
+        offsets_channel_backoff: pause(&mut from, "offsets.channel.backoff.ms", ms(1_000))?,
+        offsets_channel_socket_timeout: from.millis_from(
+            "offsets.channel.socket.timeout.ms",
+            1,
+            ms(10_000),
+        )?,
         offsets_commit_max_retries: from.int_from("offsets.commit.max.retries", 0, 5)?,
-        dual_commit_enabled: from.flag("dual.commit.enabled", false)?,
+        dual_commit_enabled: dual_commit_enabled(&mut from)?,
         queued_max_bytes: queued_max_bytes(&mut from, fetch_message_max_bytes)?,
         consumed_on: from.choice("consumed.on", ConsumedOn::Next)?,
         on_bad_message: from.choice("on.bad.message", OnBadMessage::Fail)?,
@@ -68,6 +72,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
+        offsets_storage: from.choice("offsets.storage", OffsetsStorage::ZooKeeper)?,
         unrecognised_keys: Vec::new(),
     };
     refuse_unsupported(&mut from)?;
@@ -113,6 +118,13 @@ fn fetch_wait_max(from: &mut PropertyReader, socket_timeout: Duration) -> Result
 fn consumer_timeout(from: &mut PropertyReader) -> Result<Option<Duration>, Error> {
     let millis = from.int("consumer.timeout.ms", -1)?;
     Ok(u64::try_from(millis).ok().map(ms))
+}
+
+/// By default as the storage, which is checked later, asks for.
+fn dual_commit_enabled(from: &mut PropertyReader) -> Result<bool, Error> {
+    let storage = from.peek("offsets.storage").map(str::parse);
+    let is_kafka = matches!(storage, Some(Ok(OffsetsStorage::Kafka)));
+    from.flag("dual.commit.enabled", is_kafka)
 }
 
 fn queued_max_bytes(from: &mut PropertyReader, message_max: i32) -> Result<i64, Error> {
@@ -169,9 +181,6 @@ fn name(key: &str, text: String) -> Result<String, Error> {
 
 /// Keys of Kafka's whose other values this version lacks: an error, never another behaviour.
 fn refuse_unsupported(from: &mut PropertyReader) -> Result<(), Error> {
-    let key = "offsets.storage";
-    let storage = from.text(key).map(|text| text.to_lowercase());
-    only(key, storage.as_deref(), "zookeeper", "kafka")?;
     let key = "partition.assignment.strategy";
     only(key, from.text(key).as_deref(), "range", "roundrobin")
 }

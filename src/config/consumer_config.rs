@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config_builder::ConsumerConfigBuilder;
+use crate::config::offsets_storage::OffsetsStorage;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::error::Error;
 
@@ -50,6 +51,7 @@ pub struct ConsumerConfig {
     pub(super) auto_offset_reset: AutoOffsetReset,
     pub(super) consumer_timeout: Option<Duration>,
     pub(super) exclude_internal_topics: bool,
+    pub(super) offsets_storage: OffsetsStorage,
     pub(super) offsets_channel_backoff: Duration,
     pub(super) offsets_channel_socket_timeout: Duration,
     pub(super) offsets_commit_max_retries: u32,
@@ -197,6 +199,11 @@ impl ConsumerConfig {
     /// `exclude.internal.topics`, see [the setter](ConsumerConfigBuilder::exclude_internal_topics).
     pub fn exclude_internal_topics(&self) -> bool {
         self.exclude_internal_topics
+    }
+
+    /// `offsets.storage`, see [the setter](ConsumerConfigBuilder::offsets_storage).
+    pub fn offsets_storage(&self) -> OffsetsStorage {
+        self.offsets_storage
     }
 
     /// `offsets.channel.backoff.ms`, see [the setter](ConsumerConfigBuilder::offsets_channel_backoff).

@@ -17,6 +17,7 @@ mod consumer_config_builder;
 
 mod auto_offset_reset;
 mod consumed_on;
+mod offsets_storage;
 mod on_bad_message;
 
 mod checks;
@@ -27,4 +28,5 @@ pub use auto_offset_reset::AutoOffsetReset;
 pub use consumed_on::ConsumedOn;
 pub use consumer_config::ConsumerConfig;
 pub use consumer_config_builder::ConsumerConfigBuilder;
+pub use offsets_storage::OffsetsStorage;
 pub use on_bad_message::OnBadMessage;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
 use crate::consumer::committer::Committer;
-use crate::consumer::committer::Offsets;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::consumer::owned_partitions::Ownership;
@@ -252,27 +251,18 @@ impl Member {
             .iter()
             .map(|(partition, _)| partition.clone())
             .collect();
-        let mut stored = self.committer.store().fetch(&partitions)?;
+        let mut stored = self.committer.fetch(&partitions, session, &self.stop)?;
         let generation = self.generation.saturating_add(1);
         let mut owned = OwnedPartitions {
             generation,
             session: Some(session),
             partitions: BTreeMap::new(),
         };
-        let mut checkpoints = Offsets::new();
         for (partition, thread) in mine {
-            let offset = match stored.remove(partition) {
-                Some(Ok(offset)) => offset,
-                Some(Err(reason)) => {
-                    self.tell_unusable(self.group.offset_path(partition), reason);
-                    None
-                }
-                None => None,
-            };
+            let offset = stored.remove(partition);
             // Without a queue somebody has changed what we registered: the next attempt sets it right.
             let queue = self.queues.of(partition.topic(), thread).cloned();
             let queue = queue.ok_or(Error::GroupChanged)?;
-            checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
             let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
             let thread = thread.clone();
             owned
@@ -280,7 +270,7 @@ impl Member {
                 .insert(partition.clone(), OwnedPartition { info, thread });
         }
         let infos: Vec<Arc<PartitionTopicInfo>> = owned.infos().cloned().collect();
-        self.committer.publish(owned, checkpoints);
+        self.committer.publish(owned);
         self.generation = generation;
         self.fetchers.start(infos)
     }

@@ -9,7 +9,8 @@
 //!       v                                                   v
 //!  MessageStream <--- ChunkQueue <--- FetcherManager   Committer ---> Ownership, a snapshot per generation
 //!       |                                                   |
-//!  ChunkReader                             thread auto-commit, OffsetStore
+//!  ChunkReader                             thread auto-commit, OffsetStore: ZooKeeperOffsets, KafkaOffsets,
+//!                                          DualOffsets of both, or the application's own
 //! ```
 //!
 //! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
@@ -23,8 +24,12 @@ mod chunk_reader;
 mod message_stream;
 mod stream_queues;
 
+mod built_in_store;
+mod dual_offsets;
+mod kafka_offsets;
 mod offset_store;
 mod owned_partitions;
+mod zookeeper_offsets;
 
 mod committer;
 mod member;
@@ -42,4 +47,7 @@ pub use delete_group::delete_group;
 pub use message::Message;
 pub use message::MessageRef;
 pub use message_stream::MessageStream;
+pub use offset_store::OffsetCall;
+pub use offset_store::OffsetStore;
+pub use offset_store::OffsetStoreError;
 pub use stream_error::StreamError;

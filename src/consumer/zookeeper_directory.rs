@@ -50,6 +50,11 @@ impl BrokerDirectory for ZooKeeperDirectory {
         Ok(live.connectable)
     }
 
+    fn registration_version(&self, broker: i32, stop: &StopSignal) -> Result<Option<i32>, Error> {
+        let live = BrokerRegistry::new(self.zk.observing(stop)).brokers()?;
+        Ok(live.registration_versions.get(&broker).copied())
+    }
+
     fn existing_topics(&self, topics: &[String], stop: &StopSignal) -> Result<Vec<String>, Error> {
         let existing = TopicRegistry::new(self.zk.observing(stop)).existing(topics)?;
         Ok(existing.into_iter().collect())

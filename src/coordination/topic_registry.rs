@@ -38,7 +38,6 @@ impl TopicRegistry {
         format!("{ROOT}/{topic}")
     }
 
-    #[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
     /// The partitions of each of `topics`, in one round trip.
     pub(crate) fn partitions(&self, topics: &[String]) -> Result<TopicPartitions, Error> {
         TopicPartitions::read(topics, self.zk.get_all(&paths(topics)))

@@ -9,6 +9,11 @@ pub(crate) trait BrokerDirectory: Send + Sync {
     /// The live brokers that can be connected to.
     fn brokers(&self, stop: &StopSignal) -> Result<Vec<Broker>, Error>;
 
+    /// The version of a live broker's registration, which rises with Kafka's; `None` when it has none that can be read.
+    fn registration_version(&self, _broker: i32, _stop: &StopSignal) -> Result<Option<i32>, Error> {
+        Ok(None)
+    }
+
     /// Those of `topics` that exist; metadata is never asked for others, since asking may create them.
     fn existing_topics(&self, topics: &[String], stop: &StopSignal) -> Result<Vec<String>, Error>;
 

@@ -1,12 +1,14 @@
 //! One socket to one broker: requests out, answers in, and what is known about the cluster.
 //!
 //! ```text
-//!   fetch::FetcherThread     applications, tools        fetch::LeaderFinder
-//!            |                      |                            |
-//!            v                      v                            v
-//!      SimpleConsumer <-------------+------> SyncProducer   ClusterMetadata ---> BrokerDirectory (ZooKeeper)
-//!            |                                    |              |
-//!            +----------------+-------------------+--------------+
+//!   fetch::FetcherThread     applications, tools        fetch::LeaderFinder     consumer::KafkaOffsets
+//!            |                      |                            |                       |
+//!            v                      v                            v                       v
+//!      SimpleConsumer <-------------+------> SyncProducer   ClusterMetadata        OffsetChannel
+//!            |                                    |              |   |               |   |
+//!            |                                    |              |   +--> BrokerDirectory (ZooKeeper)
+//!            |                                    |              |                   |
+//!            +----------------+-------------------+--------------+-------------------+
 //!                             v
 //!                      RequestChannel      numbers requests, checks answers
 //!                             |
@@ -32,6 +34,7 @@ mod deadline_socket;
 #[cfg(test)]
 pub(crate) mod fake_broker;
 mod metadata_round;
+mod offset_channel;
 mod request_channel;
 mod simple_consumer;
 mod sync_producer;
@@ -43,6 +46,9 @@ pub(crate) use cluster_metadata::means_stale;
 pub use cluster_view::ClusterView;
 pub use cluster_view::PartitionView;
 pub use cluster_view::TopicView;
+pub(crate) use offset_channel::CallEnd;
+pub(crate) use offset_channel::OffsetChannel;
+pub(crate) use offset_channel::OffsetChannelOptions;
 pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;
 pub use sync_producer::SyncProducer;
