@@ -90,11 +90,11 @@ fn count(
     let mut changed: BTreeMap<TopicPartition, (i64, Counts)> = BTreeMap::new();
     for message in batch {
         let partition = message.topic_partition();
-        if !changed.contains_key(&partition) {
-            let counts = files.read(&partition)?;
+        if !changed.contains_key(partition) {
+            let counts = files.read(partition)?;
             changed.insert(partition.clone(), (counts.next, counts));
         }
-        if let Some((_, counts)) = changed.get_mut(&partition) {
+        if let Some((_, counts)) = changed.get_mut(partition) {
             counts.add(message);
         }
     }

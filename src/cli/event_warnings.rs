@@ -50,6 +50,7 @@ fn text(event: &Event) -> Option<String> {
         )),
         Event::NoBrokers => Some(String::from("waiting for a broker: zookeeper knows none")),
         Event::CommitFailed { .. }
+        | Event::OffsetOverwritten { .. }
         | Event::SessionExpired
         | Event::LeaseEnded
         | Event::RebalanceFailed { .. }

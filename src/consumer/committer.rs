@@ -288,8 +288,9 @@ mod tests {
             let session = Arc::new(Mutex::new(Some(SESSION)));
             let present = Arc::clone(&session);
             let (events, _) = event_channel();
+            let store: Arc<dyn OffsetStore> = notebook.clone();
             let committer = Committer::new(
-                Arc::clone(&notebook) as Arc<dyn OffsetStore>,
+                store,
                 Arc::default(),
                 Box::new(move || *present.lock()),
                 Arc::default(),

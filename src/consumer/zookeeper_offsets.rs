@@ -216,3 +216,127 @@ impl OffsetStore for ZooKeeperOffsets {
         })
     }
 }
+
+#[cfg(feature = "embedded")]
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::consumer::offset_store::OffsetCall;
+    use crate::events::Events;
+    use crate::events::event_channel;
+    use crate::support::ZooKeeperShell;
+    use crate::test_zookeeper::ServerKind;
+    use crate::test_zookeeper::TestZooKeeper;
+    use crate::thread::Stopper;
+    use crate::zk::CreateMode;
+    use crate::zk::ZkClient;
+    use crate::zk::ZkConfig;
+
+    use super::*;
+
+    /// Owns partition 0.
+    struct Bench {
+        store: ZooKeeperOffsets,
+        call: OffsetCall,
+        events: Events,
+        somebody_else: ZooKeeperShell,
+        zk: Arc<ZkClient>,
+        _stopper: Stopper,
+        _server: Box<dyn TestZooKeeper>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let server = ServerKind::Embedded.start();
+            let time = Duration::from_secs(20);
+            let (zk, _) = ZkClient::connect(ZkConfig {
+                connect: server.connect_string(),
+                session_timeout: time,
+                connection_timeout: time,
+            })
+            .unwrap();
+            let owner = "/consumers/g/owners/orders/0";
+            zk.create_with_parents(owner, b"g_m-0", CreateMode::Ephemeral)
+                .unwrap();
+            let (sender, events) = event_channel();
+            let group = GroupRegistry::new(Arc::clone(&zk), "g");
+            let stopper = Stopper::new();
+            Self {
+                store: ZooKeeperOffsets::new(group, Arc::default(), sender),
+                call: OffsetCall::new(zk.session_id(), &stopper.signal()),
+                events,
+                somebody_else: ZooKeeperShell::connect(&server.connect_string()),
+                zk,
+                _stopper: stopper,
+                _server: server,
+            }
+        }
+
+        fn fetch(&self) -> Option<i64> {
+            let fetched = self.store.fetch(&[partition()], &self.call).unwrap();
+            fetched.get(&partition()).copied()
+        }
+
+        fn commit(&self, offset: i64) {
+            let results = self.store.commit(&[(partition(), offset)], &self.call);
+            results.unwrap().remove(0).unwrap();
+            assert_eq!(self.fetch(), Some(offset));
+        }
+
+        fn put(&self, offset: &str) {
+            self.somebody_else
+                .put("/consumers/g/offsets/orders/0", offset)
+                .unwrap();
+        }
+    }
+
+    fn partition() -> TopicPartition {
+        TopicPartition::new("orders", 0)
+    }
+
+    #[test]
+    fn a_write_of_unknown_outcome_is_not_taken_for_somebody_elses() {
+        let bench = Bench::new();
+        assert_eq!(bench.fetch(), None);
+        bench.commit(5);
+        // As if the answer to a commit of 6 had not come.
+        bench.put("6");
+        let mut known = bench.store.known.lock();
+        known.get_mut(&partition()).unwrap().attempted = Some(6);
+        drop(known);
+        bench.commit(7);
+        assert_eq!(bench.events.try_next(), None);
+        bench.put("3");
+        bench.commit(8);
+        let told = Event::OffsetOverwritten {
+            topic_partition: partition(),
+            found: Some(3),
+            stored: 8,
+        };
+        assert_eq!(bench.events.try_next(), Some(told));
+        bench.zk.close();
+    }
+
+    #[test]
+    fn an_offset_that_was_never_fetched_is_written_by_its_owner_without_ado() {
+        let bench = Bench::new();
+        bench.put("3");
+        bench.commit(4);
+        assert_eq!(bench.events.try_next(), None);
+        bench.zk.close();
+    }
+
+    #[test]
+    fn a_node_that_holds_no_offset_is_told_and_written_over() {
+        let bench = Bench::new();
+        bench.put("earliest");
+        assert_eq!(bench.fetch(), None);
+        let told = bench.events.try_next();
+        assert!(
+            matches!(told, Some(Event::UnusableZnode { .. })),
+            "{told:?}"
+        );
+        bench.commit(1);
+    }
+}

@@ -150,8 +150,8 @@ fn results_and_offsets_that_are_stored_together_count_each_message_once_however_
         let mut process = start_counter(&cluster.connect_string(), folder.path());
         let from = round * BETWEEN;
         produce_numbers(&cluster, "orders", 2, from..from + BETWEEN);
-        let enough = u64::try_from(from + 1).unwrap();
-        wait_until("it counts", || counted(folder.path()).len() as u64 > enough);
+        let enough = usize::try_from(from + 1).unwrap();
+        wait_until("it counts", || counted(folder.path()).len() > enough);
         // SIGKILL, while it still has messages to count.
         process.kill().unwrap();
         process.wait().unwrap();

@@ -106,6 +106,28 @@ fn read_by_ours(zookeeper: &str, count: usize) -> Numbers {
 }
 
 #[test]
+fn a_member_that_joins_right_after_a_restart_of_its_coordinator_is_not_reset() {
+    // D36: just after its start a broker of 0.8.2 knows no partition, then it coordinates nothing, then it loads; the
+    // original began at an end of the log.
+    for version in KafkaVersion::ALL {
+        let mut cluster = RealCluster::start(version, 1);
+        cluster.create_topic(TOPIC, PARTITIONS, 1);
+        let zookeeper = cluster.connect_string();
+        produce(&cluster, TOPIC, PARTITIONS, 0, 100);
+        assert_eq!(read_by_ours(&zookeeper, 300), each(0, 100));
+        for round in 1..=3 {
+            cluster.broker(0).restart();
+            let member = InProcess::join(in_kafka(&zookeeper), TOPIC, 1);
+            cluster.wait_for_leaders(TOPIC);
+            let (from, to) = (round * 100, round * 100 + 100);
+            produce(&cluster, TOPIC, PARTITIONS, from, to);
+            wait_until(LIMIT, "all messages", || member.count() >= 300);
+            assert_eq!(numbers(member.leave()), each(from, to));
+        }
+    }
+}
+
+#[test]
 fn commits_survive_the_death_of_the_coordinator_on_0_8_2_2() {
     lose_the_coordinator(KafkaVersion::V0_8_2_2);
 }
