@@ -61,14 +61,14 @@ impl Committer {
         }
     }
 
-    /// The stored offsets of partitions that were claimed in `session`.
+    /// The stored offsets of partitions that were claimed in `session`, if they were claimed.
     pub(crate) fn fetch(
         &self,
         partitions: &[TopicPartition],
-        session: i64,
+        session: Option<i64>,
         stop: &StopSignal,
     ) -> Result<HashMap<TopicPartition, i64>, Error> {
-        let call = OffsetCall::new(Some(session), stop);
+        let call = OffsetCall::new(session, stop);
         let fetched = self.store.fetch(partitions, &call);
         let mut offsets = fetched.map_err(|error| Error::of_store("fetching offsets", error))?;
         offsets.retain(|_, offset| *offset >= 0);

@@ -251,7 +251,9 @@ impl Member {
             .iter()
             .map(|(partition, _)| partition.clone())
             .collect();
-        let mut stored = self.committer.fetch(&partitions, session, &self.stop)?;
+        let mut stored = self
+            .committer
+            .fetch(&partitions, Some(session), &self.stop)?;
         let generation = self.generation.saturating_add(1);
         let mut owned = OwnedPartitions {
             generation,
