@@ -7,6 +7,7 @@ use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config_builder::ConsumerConfigBuilder;
 use crate::config::isolation_level::IsolationLevel;
+use crate::config::offsets_storage::OffsetsStorage;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
 use crate::config::round_robin_version::RoundRobinVersion;
@@ -55,6 +56,7 @@ pub struct ConsumerConfig {
     pub(super) exclude_internal_topics: bool,
     pub(super) partition_assignment_strategy: PartitionAssignmentStrategy,
     pub(super) round_robin_version: RoundRobinVersion,
+    pub(super) offsets_storage: OffsetsStorage,
     pub(super) offsets_channel_backoff: Duration,
     pub(super) offsets_channel_socket_timeout: Duration,
     pub(super) offsets_commit_max_retries: u32,
@@ -213,6 +215,11 @@ impl ConsumerConfig {
     /// `roundrobin.version`, see [the setter](ConsumerConfigBuilder::round_robin_version).
     pub fn round_robin_version(&self) -> RoundRobinVersion {
         self.round_robin_version
+    }
+
+    /// `offsets.storage`, see [the setter](ConsumerConfigBuilder::offsets_storage).
+    pub fn offsets_storage(&self) -> OffsetsStorage {
+        self.offsets_storage
     }
 
     /// `offsets.channel.backoff.ms`, see [the setter](ConsumerConfigBuilder::offsets_channel_backoff).

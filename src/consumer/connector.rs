@@ -14,6 +14,7 @@ use crate::config::ConsumerConfig;
 use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::message_stream::MessageStream;
+use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::TopicCount;
@@ -82,8 +83,29 @@ impl ConsumerConnector {
     /// [`Error::MissingChroot`] when the chroot of `zookeeper.connect` does not exist, [`Error::ZooKeeper`]
     /// when no server can be reached.
     pub fn connect(config: ConsumerConfig) -> Result<Self, Error> {
+        Self::connect_with(config, None)
+    }
+
+    /// As [`connect`](Self::connect), with offsets in a store of the application's own, whatever `offsets.storage` says.
+    ///
+    /// Who owns what is agreed on in ZooKeeper all the same; all members of a group should keep their offsets in the
+    /// same place.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); the store is not called yet.
+    pub fn connect_with_offset_store(
+        config: ConsumerConfig,
+        store: impl OffsetStore + 'static,
+    ) -> Result<Self, Error> {
+        Self::connect_with(config, Some(Arc::new(store)))
+    }
+
+    fn connect_with(
+        config: ConsumerConfig,
+        own_store: Option<Arc<dyn OffsetStore>>,
+    ) -> Result<Self, Error> {
         let (sender, events) = event_channel();
-        let (parts, zk_events) = ConnectorParts::connect(config, sender)?;
+        let (parts, zk_events) = ConnectorParts::connect(config, own_store, sender)?;
         Ok(Self {
             parts,
             events,
@@ -154,8 +176,10 @@ impl ConsumerConnector {
     /// nothing returned.
     ///
     /// # Errors
-    /// [`Error::CommitFailed`] with a result for each partition, [`Error::SessionExpired`] when the
-    /// partitions may belong to others by now, [`Error::Closed`] after the shutdown.
+    /// [`Error::CommitFailed`] with a result for each partition, among them [`Error::OffsetFenced`] where somebody else
+    /// owns the partition by now; [`Error::SessionExpired`] when the partitions may belong to others by now;
+    /// [`Error::Coordinator`], [`Error::Broker`] or [`Error::OffsetStore`] when the store could not be asked;
+    /// [`Error::Closed`] after the shutdown.
     pub fn commit_offsets(&self) -> Result<Vec<(TopicPartition, i64)>, Error> {
         self.check_open()?;
         self.parts

@@ -7,12 +7,13 @@ use crossbeam_channel::select;
 
 use crate::config::ConsumerConfig;
 use crate::config::PartitionAssignmentStrategy;
+use crate::consumer::built_in_store::built_in_store;
 use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::StateCell;
 use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::member::Member;
 use crate::consumer::message_stream::StreamContext;
-use crate::consumer::offset_store::ZooKeeperOffsets;
+use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
@@ -59,9 +60,11 @@ pub(crate) struct ConnectorParts {
 }
 
 impl ConnectorParts {
-    /// Connects to ZooKeeper; its events come by the receiver.
+    /// Connects to ZooKeeper; its events come by the receiver. Offsets are where the configuration says, unless the
+    /// application has its own store.
     pub(crate) fn connect(
         config: ConsumerConfig,
+        own_store: Option<Arc<dyn OffsetStore>>,
         sender: EventSender,
     ) -> Result<(Self, Receiver<ZkEvent>), Error> {
         let config = Arc::new(config);
@@ -72,14 +75,10 @@ impl ConnectorParts {
         })?;
         let stats = Arc::new(Stats::default());
         let ownership = Arc::new(Ownership::default());
-        // A commit that waited for longer would hold up those who give the partitions up.
-        let offsets = ZooKeeperOffsets::new(
-            GroupRegistry::new(zk.within_lease(), config.group_id()),
-            Arc::clone(&stats),
-        );
+        let store = own_store.unwrap_or_else(|| built_in_store(&config, &zk, &stats, &sender));
         let of_session = Arc::clone(&zk);
         let committer = Arc::new(Committer::new(
-            Box::new(offsets),
+            store,
             Arc::clone(&ownership),
             Box::new(move || of_session.session_id()),
             Arc::clone(&stats),

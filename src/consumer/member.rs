@@ -12,7 +12,7 @@ use crate::config::ConsumerConfig;
 use crate::consumer::committer::Committer;
 use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::owned_partitions::Ownership;
-use crate::consumer::starting_positions::StartingPositions;
+use crate::consumer::starting_positions::at_stored_offsets;
 use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::Claim;
@@ -227,15 +227,15 @@ impl Member {
             shares.push((partition.clone(), thread.clone(), queue));
         }
         let generation = self.generation.saturating_add(1);
-        let starting = StartingPositions {
-            store: self.committer.store(),
-            group: &self.group,
-            stats: &self.stats,
-            events: &self.events,
-        };
-        let (owned, checkpoints) = starting.read(shares, generation, Some(session))?;
+        let owned = at_stored_offsets(
+            &self.committer,
+            shares,
+            generation,
+            Some(session),
+            &self.stop,
+        )?;
         let infos: Vec<Arc<PartitionTopicInfo>> = owned.infos().cloned().collect();
-        self.committer.publish(owned, checkpoints);
+        self.committer.publish(owned);
         self.generation = generation;
         self.listener.assign(self.ownership.current());
         self.check_session(session)?;

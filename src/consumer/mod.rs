@@ -9,7 +9,8 @@
 //!       v                                                   v
 //!  MessageStream <--- ChunkQueue <--- FetcherManager   Committer ---> Ownership, a snapshot per generation
 //!       |                                                   |
-//!  ChunkReader                             thread auto-commit, OffsetStore
+//!  ChunkReader                             thread auto-commit, OffsetStore: ZooKeeperOffsets, KafkaOffsets,
+//!                                          DualOffsets of both, or the application's own
 //! ```
 //!
 //! `ListenerCalls` tells the application in between. For partitions that the application has chosen itself,
@@ -27,8 +28,12 @@ mod deferred;
 mod message_stream;
 mod stream_queues;
 
+mod built_in_store;
+mod dual_offsets;
+mod kafka_offsets;
 mod offset_store;
 mod owned_partitions;
+mod zookeeper_offsets;
 
 mod committer;
 mod listener_calls;
@@ -51,6 +56,9 @@ pub use delete_group::delete_group;
 pub use message::Message;
 pub use message::MessageRef;
 pub use message_stream::MessageStream;
+pub use offset_store::OffsetCall;
+pub use offset_store::OffsetStore;
+pub use offset_store::OffsetStoreError;
 pub use rebalance_listener::AssignedPartitions;
 pub use rebalance_listener::ListenerResult;
 pub use rebalance_listener::RebalanceListener;

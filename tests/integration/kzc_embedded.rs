@@ -205,6 +205,33 @@ fn a_dev_cluster_with_a_folder_has_its_messages_again_in_its_next_run() {
 }
 
 #[test]
+fn offsets_in_kafka_are_gone_on_from_in_the_next_run() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.produce("orders", 0, ["a", "b", "c"]).unwrap();
+    let zookeeper = cluster.connect_string();
+    for (messages, expected) in [("2", "a\nb\n"), ("1", "c\n")] {
+        let words = ["consume", "--zookeeper", &zookeeper, "--topic", "orders"];
+        let group = [
+            "--group",
+            "g",
+            "--from-beginning",
+            "--max-messages",
+            messages,
+        ];
+        let storage = ["--property", "offsets.storage=kafka"];
+        let only = ["--property", "dual.commit.enabled=false"];
+        let (status, stdout, stderr) = kzc(&[&words[..], &group, &storage, &only].concat(), "");
+        assert_eq!((status, stdout.as_str()), (0, expected), "{stderr}");
+    }
+    let session = cluster.zookeeper().local_session();
+    let node = session.exists("/consumers/g/offsets/orders/0").unwrap();
+    assert_eq!(node, None);
+}
+
+#[test]
 fn lines_without_keys_go_round_the_partitions() {
     let cluster = EmbeddedCluster::builder()
         .topic("orders", 3, 1)

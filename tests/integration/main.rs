@@ -30,7 +30,15 @@ mod keeping;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod kzc_embedded;
 #[cfg(feature = "embedded")]
+mod offset_stores;
+#[cfg(feature = "embedded")]
 mod offsets;
+#[cfg(feature = "embedded")]
+mod offsets_in_kafka;
+#[allow(dead_code, reason = "its main")]
+#[cfg(feature = "embedded")]
+#[path = "../../docs/examples/offsets_with_results.rs"]
+mod offsets_with_results;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]
