@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::embedded::broker::Brokers;
 use crate::embedded::broker_settings::BrokerSettings;
-use crate::embedded::broker_settings::BrokerVersion;
+use crate::embedded::broker_version::BrokerVersion;
 use crate::embedded::embedded_cluster::EmbeddedCluster;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::embedded::zookeeper::EmbeddedZooKeeperOptions;
@@ -77,6 +77,14 @@ impl ClusterBuilder {
     #[must_use]
     pub fn auto_create_topics(mut self, partitions: i32, replicas: usize) -> Self {
         self.settings.auto_create_topics = Some((partitions, replicas));
+        self
+    }
+
+    /// `advertised.host.name`: the host that ZooKeeper and clients are told of, with the port on which the broker
+    /// listens. By default 127.0.0.1, where it listens.
+    #[must_use]
+    pub fn advertised_host_name(mut self, host: impl Into<String>) -> Self {
+        self.settings.advertised_host_name = Some(host.into());
         self
     }
 
