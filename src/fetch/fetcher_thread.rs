@@ -81,6 +81,7 @@ impl FetcherThread {
             socket_timeout: context.config.socket_timeout(),
             receive_buffer_bytes: context.config.socket_receive_buffer_bytes().unwrap_or(0),
             client_id: context.config.client_id().to_owned(),
+            address_map: context.config.broker_address_map().clone(),
         };
         let (wake, woken) = bounded(1);
         let shared = Arc::new(Shared {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::blocking_channel::ChannelOptions;
@@ -43,6 +44,8 @@ pub struct SimpleConsumerOptions {
     pub receive_buffer_bytes: usize,
     /// What the broker's logs, quotas and metrics call us; of ASCII letters, digits, `.`, `_` and `-`. Default empty.
     pub client_id: String,
+    /// Where the broker is reached, if not where it says. Default empty.
+    pub address_map: BrokerAddressMap,
 }
 
 impl Default for SimpleConsumerOptions {
@@ -51,6 +54,7 @@ impl Default for SimpleConsumerOptions {
             socket_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 64 * 1024,
             client_id: String::new(),
+            address_map: BrokerAddressMap::default(),
         }
     }
 }
@@ -91,6 +95,7 @@ impl SimpleConsumer {
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
             receive_buffer_bytes: options.receive_buffer_bytes,
+            address_map: options.address_map,
         };
         Ok(Self {
             channel: Mutex::new(RequestChannel::new(

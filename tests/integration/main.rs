@@ -14,6 +14,8 @@ mod kzc;
 mod layering;
 
 #[cfg(feature = "embedded")]
+mod advertised_addresses;
+#[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
 mod failing_brokers;

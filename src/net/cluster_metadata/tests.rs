@@ -10,6 +10,7 @@ use crossbeam_channel::unbounded;
 use super::*;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::net::fake_broker::FakeBroker;
 use crate::net::fake_broker::FullPort;
 use crate::net::fake_broker::Then;
@@ -68,6 +69,7 @@ fn options() -> ClusterMetadataOptions {
         socket_timeout: LONG,
         backoff: Duration::ZERO,
         max_age: LONG,
+        address_map: BrokerAddressMap::default(),
     }
 }
 
