@@ -39,6 +39,8 @@ main() {
 
 later_brokers() {
     : >"$not_there"
+    # Java 11 and later lack classes that 0.10 and 0.11 ask for; and on Java 14 and later the ZooKeeper 3.4.14 of 2.3
+    # connects to nobody (ZOOKEEPER-3779).
     kafka_of_maven 0.10.2.2 kafka_2.11 \
         4ca720fc6a675a47a14e9c9bdd24a7ac491085ac5762c29f775c5955458e69f4 kafka_2.11-0.10.2.2.jar \
         cc2fb572646786035a64e559102a0c81d42b55ddbf94913adb0ea695561502a4 kafka-clients-0.10.2.2.jar \
@@ -56,7 +58,7 @@ later_brokers() {
     kafka_of_maven 2.3.1 kafka_2.12 \
         fece60fdccbdd32edf07013bf82bc2cbc9b4415038c214080573b70066459f36 kafka_2.12-2.3.1.jar \
         1426faeb8385f3b2174428fae092260862bfd9b78504d3839e1f84891cad7396 kafka-clients-2.3.1.jar \
-        23ef2bf90c8ca233f68bf3c24ab69947fc7b38e8c8b9327f5c2fd9140ae7aecf zookeeper-3.4.14.jar
+        caa38ce6b2f52c59c10b80f89abb544cc4279257805fc0c969010cbab1a11079 zookeeper-3.4.10.jar
     kafka_of_maven 2.8.2 kafka_2.13 \
         5e0fcbad2866367a25fc35bf9a0f4ba93fa774746b27de7f47b910427f9c95bc kafka_2.13-2.8.2.jar \
         0351de6b808f551e4c6cf230a83984d653e14776cc0f4621e7a3eab377e2f621 kafka-clients-2.8.2.jar \
@@ -99,6 +101,7 @@ kafka_of_maven() {
         if ! resolve "$artifact" "$version" "$target"; then
             printf '%s\n' "kafka-$version: NOT THERE, for Maven could not fetch $artifact:" "$(head -n 3 <<<"$output")" >&2
             echo "$version" >>"$not_there"
+            rm -rf "$work"
             return
         fi
         verified "$target" "$@" || fail "the jars of $artifact are not those of Kafka $version"
@@ -106,8 +109,6 @@ kafka_of_maven() {
     echo "kafka-$version: $target"
 }
 
-# Java 11 and later lack classes of jaxb-api that brokers of 0.10 and 0.11 ask for.
-#
 # Fails, with a reason in $output, where Maven or the artifact cannot be had.
 resolve() {
     local artifact=$1 version=$2 target=$3
@@ -120,7 +121,12 @@ resolve() {
   <groupId>brokers</groupId><artifactId>of-the-tests</artifactId><version>1</version>
   <dependencies>
 $(dependency org.apache.kafka "$artifact" "$version")
-$([[ $version != 0.* ]] || dependency javax.xml.bind jaxb-api 2.3.1)
+$(
+        case $version in
+        0.*) dependency javax.xml.bind jaxb-api 2.3.1 ;;
+        2.3.*) dependency org.apache.zookeeper zookeeper 3.4.10 ;;
+        esac
+    )
   </dependencies>
 </project>
 POM

@@ -56,6 +56,7 @@ on_every_broker! {
     positions::the_original_reads_the_offsets_that_ours_have_stored,
     resuming::after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat,
     resuming::after_kill_9_of_kzc_only_what_was_not_committed_is_repeated,
+    support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
     topics::a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is_created_again,
     topics::a_member_without_brokers_waits_and_each_partition_comes_with_its_leader,
     topics::a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing,

@@ -110,7 +110,7 @@ pub(crate) fn a_log_that_lost_its_start_is_read_from_where_the_rule_says(version
 
     store(&cluster.shell(), "smallest", "1");
     store(&cluster.shell(), "largest", "1");
-    for from in (20..620).step_by(20) {
+    for from in (20..1220).step_by(20) {
         produce_numbers(&cluster, "orders", 0, from..from + 20);
     }
     let start = wait_for(LIMIT, "the start of the log to move", || {
@@ -132,19 +132,19 @@ pub(crate) fn a_log_that_lost_its_start_is_read_from_where_the_rule_says(version
             event,
             Event::OffsetReset {
                 from: 1,
-                to: 620,
+                to: 1220,
                 ..
             }
         )
         .then_some(())
     });
-    produce_numbers(&cluster, "orders", 0, 620..625);
-    assert_eq!(take(&mut stream, 5), [620, 621, 622, 623, 624]);
+    produce_numbers(&cluster, "orders", 0, 1220..1225);
+    assert_eq!(take(&mut stream, 5), [1220, 1221, 1222, 1223, 1224]);
     shut_down(&end);
 
     // What was queued comes first, then the log from its new start, and the stored offset follows.
     let mut numbers = vec![0];
-    while numbers.last() != Some(&624) {
+    while numbers.last() != Some(&1224) {
         numbers.extend(take(&mut slow_stream, 1));
     }
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
@@ -161,7 +161,7 @@ pub(crate) fn a_log_that_lost_its_start_is_read_from_where_the_rule_says(version
     assert_eq!((from, to), (gaps[0][0] + 1, gaps[0][1]));
     slow_stream.mark_consumed();
     shut_down(&slow);
-    assert_eq!(stored_offset(&cluster.shell(), "slow"), Some(625));
+    assert_eq!(stored_offset(&cluster.shell(), "slow"), Some(1225));
 }
 
 #[test]
