@@ -24,8 +24,8 @@ const GROUP: &str = "group1";
 const TOPIC: &str = "topic1";
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn cluster(brokers: i32, partitions: i32) -> RealCluster {
-    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, brokers);
+fn cluster(version: KafkaVersion, brokers: i32, partitions: i32) -> RealCluster {
+    let cluster = RealCluster::start(version, brokers);
     cluster.create_topic(TOPIC, partitions, 1);
     cluster
 }
@@ -35,9 +35,10 @@ fn join(cluster: &RealCluster, name: &str, streams: usize) -> InProcess {
     InProcess::join(config, TOPIC, streams)
 }
 
-#[test]
-fn two_members_share_a_topic_and_one_without_topics_changes_nothing() {
-    let cluster = cluster(2, 2);
+pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
+    version: KafkaVersion,
+) {
+    let cluster = cluster(version, 2, 2);
     let shell = cluster.shell();
     produce(&cluster, TOPIC, 2, 0, 2);
     let first = join(&cluster, "consumer1", 1);
@@ -74,7 +75,7 @@ fn two_members_share_a_topic_and_one_without_topics_changes_nothing() {
 
 #[test]
 fn streams_are_created_once() {
-    let cluster = cluster(2, 2);
+    let cluster = cluster(KafkaVersion::V0_8_2_2, 2, 2);
     produce(&cluster, TOPIC, 2, 0, 4);
     let member = join(&cluster, "consumer0", 2);
     let again = member.connector.create_message_streams([(TOPIC, 1)]);
@@ -86,7 +87,7 @@ fn streams_are_created_once() {
 
 #[test]
 fn a_topic_of_one_partition_has_one_owner_and_its_order() {
-    let cluster = cluster(2, 1);
+    let cluster = cluster(KafkaVersion::V0_8_2_2, 2, 1);
     produce(&cluster, TOPIC, 1, 0, 2);
     let member = join(&cluster, "consumer1", 1);
     assert_eq!(

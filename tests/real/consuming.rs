@@ -16,24 +16,52 @@ use kafka_zk_consumer::protocol::ProduceRequest;
 use kafka_zk_consumer::protocol::RequiredAcks;
 
 use crate::member::config;
+use crate::support::ConsoleProducer;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
+use crate::support::wait_until;
+use crate::topics_support::LIMIT;
 use crate::topics_support::connect;
+use crate::topics_support::join;
+use crate::topics_support::shut_down;
 
 const PARTITIONS: i32 = 4;
 const PER_KIND: i32 = 100;
 
-#[test]
-fn every_message_of_every_codec_arrives_once_and_in_order_with_any_number_of_streams() {
-    for version in [KafkaVersion::V0_8_2_2, KafkaVersion::V0_9_0_1] {
-        let mut cluster = RealCluster::start(version, 1);
-        cluster.create_topic("orders", PARTITIONS, 1);
-        produce_all_kinds(&mut cluster, "orders");
-        for streams in [1, 3, 6] {
-            let group = format!("with-{streams}-streams");
-            consume_all(&cluster, &group, streams);
-        }
+pub(crate) fn every_message_of_every_codec_arrives_once_and_in_order_with_any_number_of_streams(
+    version: KafkaVersion,
+) {
+    let mut cluster = RealCluster::start(version, 1);
+    cluster.create_topic("orders", PARTITIONS, 1);
+    produce_all_kinds(&mut cluster, "orders");
+    for streams in [1, 3, 6] {
+        let group = format!("with-{streams}-streams");
+        consume_all(&cluster, &group, streams);
     }
+}
+
+/// In the format of its messages, with each compression that all readers know.
+pub(crate) fn what_the_producer_of_the_brokers_version_wrote_arrives(version: KafkaVersion) {
+    let cluster = RealCluster::start(version, 1);
+    cluster.create_topic("words", 2, 1);
+    let mut expected = Vec::new();
+    for compression in ["none", "gzip", "snappy", "lz4"] {
+        let lines: Vec<String> = (0..50).map(|n| format!("{compression}-{n}")).collect();
+        let words: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let brokers = cluster.broker_list();
+        ConsoleProducer::produce(version, &brokers, "words", compression, &words);
+        expected.extend(lines);
+    }
+    expected.sort();
+    let (connector, reader) = join(config(&cluster.connect_string(), "g"), &["words"]);
+    wait_until(LIMIT, "all words", || {
+        reader.all_values().len() >= expected.len()
+    });
+    assert_eq!(reader.errors(), []);
+    shut_down(&connector);
+    let mut words = reader.finish();
+    words.sort();
+    assert_eq!(words, expected);
 }
 
 /// Each partition gets plain, gzip, snappy and lz4 messages, numbered from 0.

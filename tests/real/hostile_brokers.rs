@@ -31,7 +31,7 @@ const CLIENT: &str = "victim";
 
 #[test]
 fn a_leader_that_hangs_or_answers_nonsense_costs_its_own_partition_only() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let mut cluster = RealCluster::start(version, 1);
         let fake = FakeBroker::start();
         let shell = cluster.shell();

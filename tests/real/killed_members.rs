@@ -31,22 +31,27 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// That of [`kzc_consume`] too.
 const SESSION: Duration = Duration::from_secs(4);
 
-#[test]
-fn a_killed_member_starts_again_at_once_with_the_same_id() {
-    restart_after_kill(&["consumer.id=a"], |zookeeper| {
+pub(crate) fn a_killed_member_starts_again_at_once_with_the_same_id(version: KafkaVersion) {
+    restart_after_kill(version, &["consumer.id=a"], |zookeeper| {
         member_config(zookeeper, "a", SESSION)
     });
 }
 
 #[test]
 fn a_killed_member_starts_again_at_once_with_another_id() {
-    restart_after_kill(&[], |zookeeper| group_config(zookeeper, SESSION));
+    restart_after_kill(KafkaVersion::V0_8_2_2, &[], |zookeeper| {
+        group_config(zookeeper, SESSION)
+    });
 }
 
 /// Kills a member twice, each time followed at once by another one, which has to wait until the old session
 /// ends, and no longer.
-fn restart_after_kill(properties: &[&str], next: impl Fn(&str) -> ConsumerConfigBuilder) {
-    let mut cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+fn restart_after_kill(
+    version: KafkaVersion,
+    properties: &[&str],
+    next: impl Fn(&str) -> ConsumerConfigBuilder,
+) {
+    let mut cluster = RealCluster::start(version, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();

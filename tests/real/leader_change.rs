@@ -23,10 +23,9 @@ const BACKOFF: Duration = Duration::from_millis(200);
 /// For a machine that has other things to do.
 const NOISE: Duration = Duration::from_secs(1);
 
-#[test]
-fn killed_leaders_cost_neither_a_message_nor_a_rebalance() {
+pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: KafkaVersion) {
     let overrides = [("unclean.leader.election.enable", "false")];
-    let mut cluster = RealCluster::start_with(KafkaVersion::V0_8_2_2, 3, &overrides);
+    let mut cluster = RealCluster::start_with(version, 3, &overrides);
     cluster.create_topic(TOPIC, PARTITIONS, 3);
     let shell = cluster.shell();
     let journal = Journal::default();

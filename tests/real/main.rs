@@ -18,6 +18,7 @@ mod connector;
 mod consuming;
 mod embedded_brokers;
 mod embedded_zookeeper;
+mod every_broker;
 mod hostile_brokers;
 mod kcat;
 mod killed_members;

@@ -45,6 +45,50 @@ fn members_of_0_9_0_1_share_a_group_with_ours_on_0_9_0_1() {
     share_a_group(KafkaVersion::V0_9_0_1, KafkaVersion::V0_9_0_1);
 }
 
+// The original was part of Kafka up to 1.1; clients must not be newer than their brokers.
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_10_2_2_share_a_group_with_ours_on_0_10_2_2() {
+    share_a_group(KafkaVersion::V0_10_2_2, KafkaVersion::V0_10_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_8_2_2_share_a_group_with_ours_on_0_11_0_3() {
+    share_a_group(KafkaVersion::V0_11_0_3, KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_1_1_1_share_a_group_with_ours_on_1_1_1() {
+    share_a_group(KafkaVersion::V1_1_1, KafkaVersion::V1_1_1);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_1_1_1_share_a_group_with_ours_on_2_3_1() {
+    share_a_group(KafkaVersion::V2_3_1, KafkaVersion::V1_1_1);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_8_2_2_share_a_group_with_ours_on_2_8_2() {
+    share_a_group(KafkaVersion::V2_8_2, KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_8_2_2_share_a_group_with_ours_on_3_9_2() {
+    share_a_group(KafkaVersion::V3_9_2, KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_1_1_1_share_a_group_with_ours_on_3_9_2() {
+    share_a_group(KafkaVersion::V3_9_2, KafkaVersion::V1_1_1);
+}
+
 /// Joins and leaves of both sides while messages flow: ours `b`, the original `a`, ours `c`, then `a`
 /// leaves, comes back as `d`, and ours leave. Ours are `kzc consume`.
 fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {

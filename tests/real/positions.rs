@@ -11,6 +11,7 @@ use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::StreamError;
 use kafka_zk_consumer::TopicPartition;
 
+use crate::support::ConsumerOffsetChecker;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::ZooKeeper;
@@ -26,61 +27,57 @@ use crate::topics_support::produce_numbers;
 use crate::topics_support::shut_down;
 use crate::topics_support::wait_for_event;
 
-#[test]
-fn a_missing_or_impossible_offset_is_replaced_by_the_rule() {
-    for version in KafkaVersion::ALL {
-        let cluster = RealCluster::start(version, 1);
-        cluster.create_topic("orders", 1, 1);
-        produce_numbers(&cluster, "orders", 0, 0..10);
-        let cases = [
-            ("a", AutoOffsetReset::Smallest, Some("10000"), 10),
-            ("b", AutoOffsetReset::Smallest, None, 10),
-            ("c", AutoOffsetReset::Smallest, Some("-1"), 10),
-            ("d", AutoOffsetReset::Largest, Some("10000"), 0),
-            ("e", AutoOffsetReset::Largest, None, 0),
-            ("f", AutoOffsetReset::Largest, Some("-1"), 0),
-            ("g", AutoOffsetReset::Largest, Some("4"), 6),
-            ("h", AutoOffsetReset::Smallest, Some("10"), 0),
-        ];
-        for (group, rule, stored, expected) in cases {
-            if let Some(offset) = stored {
-                store(&cluster.shell(), group, offset);
-            }
-            let connector = connect(
-                config(&cluster.connect_string(), group)
-                    .auto_offset_reset(rule)
-                    .fetch_wait_max(Duration::ZERO),
-            );
-            let mut stream = only_stream(&connector, "orders");
-            let case = format!("{version:?}: {rule} with {stored:?}");
-            if expected == 0 {
-                // The position tells when the rule has been applied.
-                wait_until(LIMIT, "the first position", || {
-                    connector.stats().partitions[0].fetched == Some(10)
-                });
-                produce_marker_free_check(&mut stream, &case);
-            } else {
-                let numbers = take(&mut stream, expected);
-                assert_eq!(numbers, (10 - expected..10).collect::<Vec<_>>(), "{case}");
-            }
-            if stored == Some("10000") {
-                let to =
-                    wait_for_event(
-                        &connector.events(),
-                        "the news of a reset",
-                        |event| match event {
-                            Event::OffsetReset {
-                                from: 10_000, to, ..
-                            } => Some(*to),
-                            _ => None,
-                        },
-                    );
-                assert_eq!(to, if expected == 0 { 10 } else { 0 }, "{case}");
-            }
-            stream.mark_consumed();
-            shut_down(&connector);
-            assert_eq!(stored_offset(&cluster.shell(), group), Some(10), "{case}");
+pub(crate) fn a_missing_or_impossible_offset_is_replaced_by_the_rule(version: KafkaVersion) {
+    let cluster = RealCluster::start(version, 1);
+    cluster.create_topic("orders", 1, 1);
+    produce_numbers(&cluster, "orders", 0, 0..10);
+    let cases = [
+        ("a", AutoOffsetReset::Smallest, Some("10000"), 10),
+        ("b", AutoOffsetReset::Smallest, None, 10),
+        ("c", AutoOffsetReset::Smallest, Some("-1"), 10),
+        ("d", AutoOffsetReset::Largest, Some("10000"), 0),
+        ("e", AutoOffsetReset::Largest, None, 0),
+        ("f", AutoOffsetReset::Largest, Some("-1"), 0),
+        ("g", AutoOffsetReset::Largest, Some("4"), 6),
+        ("h", AutoOffsetReset::Smallest, Some("10"), 0),
+    ];
+    for (group, rule, stored, expected) in cases {
+        if let Some(offset) = stored {
+            store(&cluster.shell(), group, offset);
         }
+        let connector = connect(
+            config(&cluster.connect_string(), group)
+                .auto_offset_reset(rule)
+                .fetch_wait_max(Duration::ZERO),
+        );
+        let mut stream = only_stream(&connector, "orders");
+        let case = format!("{version:?}: {rule} with {stored:?}");
+        if expected == 0 {
+            // The position tells when the rule has been applied.
+            wait_until(LIMIT, "the first position", || {
+                connector.stats().partitions[0].fetched == Some(10)
+            });
+            produce_marker_free_check(&mut stream, &case);
+        } else {
+            let numbers = take(&mut stream, expected);
+            assert_eq!(numbers, (10 - expected..10).collect::<Vec<_>>(), "{case}");
+        }
+        if stored == Some("10000") {
+            let to = wait_for_event(
+                &connector.events(),
+                "the news of a reset",
+                |event| match event {
+                    Event::OffsetReset {
+                        from: 10_000, to, ..
+                    } => Some(*to),
+                    _ => None,
+                },
+            );
+            assert_eq!(to, if expected == 0 { 10 } else { 0 }, "{case}");
+        }
+        stream.mark_consumed();
+        shut_down(&connector);
+        assert_eq!(stored_offset(&cluster.shell(), group), Some(10), "{case}");
     }
 }
 
@@ -96,79 +93,75 @@ fn produce_marker_free_check(stream: &mut MessageStream, case: &str) {
     }
 }
 
-#[test]
-fn a_log_that_lost_its_start_is_read_from_where_the_rule_says() {
-    for version in KafkaVersion::ALL {
-        let cluster =
-            RealCluster::start_with(version, 1, &[("log.retention.check.interval.ms", "300")]);
-        let settings = [
-            ("segment.bytes", "2000"),
-            ("retention.bytes", "4000"),
-            ("file.delete.delay.ms", "100"),
-        ];
-        cluster.create_topic_with("orders", 1, 1, &settings);
-        // One that was in the middle of the log, with chunks in its queue, when the start moved on.
-        let slow = connect(config(&cluster.connect_string(), "slow").fetch_message_max_bytes(500));
-        let mut slow_stream = only_stream(&slow, "orders");
-        produce_numbers(&cluster, "orders", 0, 0..20);
-        assert_eq!(take(&mut slow_stream, 1), [0]);
+pub(crate) fn a_log_that_lost_its_start_is_read_from_where_the_rule_says(version: KafkaVersion) {
+    let cluster =
+        RealCluster::start_with(version, 1, &[("log.retention.check.interval.ms", "300")]);
+    let settings = [
+        ("segment.bytes", "2000"),
+        ("retention.bytes", "4000"),
+        ("file.delete.delay.ms", "100"),
+    ];
+    cluster.create_topic_with("orders", 1, 1, &settings);
+    // One that was in the middle of the log, with chunks in its queue, when the start moved on.
+    let slow = connect(config(&cluster.connect_string(), "slow").fetch_message_max_bytes(500));
+    let mut slow_stream = only_stream(&slow, "orders");
+    produce_numbers(&cluster, "orders", 0, 0..20);
+    assert_eq!(take(&mut slow_stream, 1), [0]);
 
-        store(&cluster.shell(), "smallest", "1");
-        store(&cluster.shell(), "largest", "1");
-        for from in (20..620).step_by(20) {
-            produce_numbers(&cluster, "orders", 0, from..from + 20);
-        }
-        let start = wait_for(LIMIT, "the start of the log to move", || {
-            Some(log_start(&cluster)).filter(|start| *start > 300)
-        });
-
-        let behind = connect(config(&cluster.connect_string(), "smallest"));
-        let numbers = take(&mut only_stream(&behind, "orders"), 100);
-        assert!(numbers[0] >= start, "{start} {numbers:?}");
-        assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
-        shut_down(&behind);
-
-        let end = config(&cluster.connect_string(), "largest")
-            .auto_offset_reset(AutoOffsetReset::Largest);
-        let end = connect(end);
-        let mut stream = only_stream(&end, "orders");
-        wait_for_event(&end.events(), "the news of a reset", |event| {
-            matches!(
-                event,
-                Event::OffsetReset {
-                    from: 1,
-                    to: 620,
-                    ..
-                }
-            )
-            .then_some(())
-        });
-        produce_numbers(&cluster, "orders", 0, 620..625);
-        assert_eq!(take(&mut stream, 5), [620, 621, 622, 623, 624]);
-        shut_down(&end);
-
-        // What was queued comes first, then the log from its new start, and the stored offset follows.
-        let mut numbers = vec![0];
-        while numbers.last() != Some(&624) {
-            numbers.extend(take(&mut slow_stream, 1));
-        }
-        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        let gaps: Vec<_> = numbers
-            .windows(2)
-            .filter(|pair| pair[0] + 1 != pair[1])
-            .collect();
-        assert_eq!(gaps.len(), 1, "{numbers:?}");
-        assert!(gaps[0][1] >= start, "{gaps:?}");
-        let (from, to) =
-            wait_for_event(&slow.events(), "the news of a reset", |event| match event {
-                Event::OffsetReset { from, to, .. } => Some((*from, *to)),
-                _ => None,
-            });
-        assert_eq!((from, to), (gaps[0][0] + 1, gaps[0][1]));
-        slow_stream.mark_consumed();
-        shut_down(&slow);
-        assert_eq!(stored_offset(&cluster.shell(), "slow"), Some(625));
+    store(&cluster.shell(), "smallest", "1");
+    store(&cluster.shell(), "largest", "1");
+    for from in (20..1220).step_by(20) {
+        produce_numbers(&cluster, "orders", 0, from..from + 20);
     }
+    let start = wait_for(LIMIT, "the start of the log to move", || {
+        Some(log_start(&cluster)).filter(|start| *start > 300)
+    });
+
+    let behind = connect(config(&cluster.connect_string(), "smallest"));
+    let numbers = take(&mut only_stream(&behind, "orders"), 100);
+    assert!(numbers[0] >= start, "{start} {numbers:?}");
+    assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
+    shut_down(&behind);
+
+    let end =
+        config(&cluster.connect_string(), "largest").auto_offset_reset(AutoOffsetReset::Largest);
+    let end = connect(end);
+    let mut stream = only_stream(&end, "orders");
+    wait_for_event(&end.events(), "the news of a reset", |event| {
+        matches!(
+            event,
+            Event::OffsetReset {
+                from: 1,
+                to: 1220,
+                ..
+            }
+        )
+        .then_some(())
+    });
+    produce_numbers(&cluster, "orders", 0, 1220..1225);
+    assert_eq!(take(&mut stream, 5), [1220, 1221, 1222, 1223, 1224]);
+    shut_down(&end);
+
+    // What was queued comes first, then the log from its new start, and the stored offset follows.
+    let mut numbers = vec![0];
+    while numbers.last() != Some(&1224) {
+        numbers.extend(take(&mut slow_stream, 1));
+    }
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let gaps: Vec<_> = numbers
+        .windows(2)
+        .filter(|pair| pair[0] + 1 != pair[1])
+        .collect();
+    assert_eq!(gaps.len(), 1, "{numbers:?}");
+    assert!(gaps[0][1] >= start, "{gaps:?}");
+    let (from, to) = wait_for_event(&slow.events(), "the news of a reset", |event| match event {
+        Event::OffsetReset { from, to, .. } => Some((*from, *to)),
+        _ => None,
+    });
+    assert_eq!((from, to), (gaps[0][0] + 1, gaps[0][1]));
+    slow_stream.mark_consumed();
+    shut_down(&slow);
+    assert_eq!(stored_offset(&cluster.shell(), "slow"), Some(1225));
 }
 
 #[test]
@@ -265,6 +258,37 @@ fn offsets_are_stored_by_the_timer_by_hand_and_exactly_as_given() {
     });
     shut_down(&third);
     reader.finish();
+}
+
+pub(crate) fn the_original_reads_the_offsets_that_ours_have_stored(version: KafkaVersion) {
+    let cluster = RealCluster::start(version, 1);
+    cluster.create_topic("orders", 2, 1);
+    produce_numbers(&cluster, "orders", 0, 0..10);
+    let connector = connect(config(&cluster.connect_string(), "g").consumer_id("ours"));
+    let mut stream = only_stream(&connector, "orders");
+    assert_eq!(take(&mut stream, 7).len(), 7);
+    stream.mark_consumed();
+    connector.commit_offsets().unwrap();
+    // Its clients of 0.8.2.2 understand each broker.
+    let check = ConsumerOffsetChecker::check(
+        KafkaVersion::V0_8_2_2,
+        &cluster.connect_string(),
+        "g",
+        "orders",
+    );
+    let owner = Some(String::from("g_ours-0"));
+    let seen: Vec<_> = check
+        .iter()
+        .map(|line| (line.partition, line.offset, line.log_size, &line.owner))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (0, Some(7), Some(10), &owner),
+            (1, Some(0), Some(0), &owner)
+        ]
+    );
+    shut_down(&connector);
 }
 
 /// The second commit of the same offset was left out, and told as done, although the owner of the partition

@@ -39,8 +39,8 @@ const MEMBER_OF: &str = "KZC_TEST_MEMBER_OF";
 /// How many messages that process takes between two commits.
 const BETWEEN_COMMITS: usize = 50;
 
-fn cluster() -> RealCluster {
-    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+fn cluster(version: KafkaVersion) -> RealCluster {
+    let cluster = RealCluster::start(version, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     cluster
 }
@@ -58,9 +58,10 @@ fn stored(shell: &ZooKeeperShell) -> BTreeMap<i32, i64> {
         .collect()
 }
 
-#[test]
-fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat() {
-    let cluster = cluster();
+pub(crate) fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat(
+    version: KafkaVersion,
+) {
+    let cluster = cluster(version);
     let shell = cluster.shell();
     produce(&cluster, TOPIC, PARTITIONS, 0, 400);
     let mut seen = Numbers::new();
@@ -103,7 +104,7 @@ fn read_some(config: ConsumerConfigBuilder, count: usize) -> Numbers {
 #[test]
 fn a_shutdown_amid_reading_repeats_at_most_the_message_in_hand_of_each_stream() {
     const MEMBERS: usize = 10;
-    let mut cluster = cluster();
+    let mut cluster = cluster(KafkaVersion::V0_8_2_2);
     let flow = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
     let mut all = Vec::new();
     let mut sent = Vec::new();
@@ -144,9 +145,8 @@ fn numbers_up_to(ends: &[i64]) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated() {
-    let cluster = cluster();
+pub(crate) fn after_kill_9_of_kzc_only_what_was_not_committed_is_repeated(version: KafkaVersion) {
+    let cluster = cluster(version);
     let shell = cluster.shell();
     produce(&cluster, TOPIC, PARTITIONS, 0, 100);
     let mut kzc = Process::start(
@@ -199,7 +199,7 @@ fn after_kill_9_amid_commits_by_hand_only_what_was_not_committed_is_repeated() {
 /// Kills a member that has so many messages in each partition, once it has seen 507 in all, and has another
 /// one take over. Returns how many messages were committed.
 fn kill_while_committing_by_hand(count: i64) -> i64 {
-    let cluster = cluster();
+    let cluster = cluster(KafkaVersion::V0_8_2_2);
     let shell = cluster.shell();
     produce(&cluster, TOPIC, PARTITIONS, 0, count);
     let mut process = Process::start(

@@ -26,7 +26,7 @@ const TOPIC: &str = "orders";
 fn a_stream_that_is_never_read_holds_back_neither_the_others_nor_the_group() {
     // In the original the fetcher blocked on the full queue, and with it every partition of the same
     // broker, the next rebalance and the shutdown (D6, D46).
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let cluster = RealCluster::start(version, 1);
         cluster.create_topic(TOPIC, 4, 1);
         produce_to_all(&cluster, 0..500);
@@ -126,7 +126,7 @@ fn a_member_that_reads_nothing_leaves_at_once_and_has_fetched_no_more_than_its_b
 
 #[test]
 fn large_messages_flow_through_queues_that_hold_one_of_them() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let cluster = RealCluster::start(version, 1);
         cluster.create_topic(TOPIC, 8, 1);
         let settings = config(&cluster.connect_string(), "g")

@@ -21,53 +21,53 @@ use crate::topics_support::wait_for_event;
 /// Brokers that would create whatever topic they are asked about.
 const AUTO_CREATE: &[(&str, &str)] = &[("auto.create.topics.enable", "true")];
 
-#[test]
-fn a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing() {
-    for version in KafkaVersion::ALL {
-        let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
-        cluster.create_topic("now", 1, 1);
-        produce_numbers(&cluster, "now", 0, 0..10);
-        let (connector, reader) = join(
-            config(&cluster.connect_string(), "g"),
-            &["now", "later", "never"],
-        );
-        let events = connector.events();
-        for topic in ["later", "never"] {
-            wait_for_event(&events, "the news that a topic is missing", |event| {
-                matches!(event, Event::NoPartitions { topic: name } if name == topic).then_some(())
-            });
-        }
-        reader.wait_for_numbers("now", 0, 0..10);
-
-        cluster.create_topic("later", 1, 1);
-        produce_numbers(&cluster, "later", 0, 0..10);
-        reader.wait_for_numbers("later", 0, 0..10);
-
-        cluster.add_partitions("later", 3, 1);
-        for partition in 1..3 {
-            produce_numbers(&cluster, "later", partition, 0..10);
-            reader.wait_for_numbers("later", partition, 0..10);
-        }
-        produce_numbers(&cluster, "now", 0, 10..20);
-        reader.wait_for_numbers("now", 0, 0..20);
-
-        let shell = cluster.shell();
-        assert_eq!(
-            shell.children("/brokers/topics").unwrap(),
-            ["later", "now"],
-            "a metadata request created a topic"
-        );
-        assert_eq!(reader.errors(), []);
-        shut_down(&connector);
-        reader.finish();
+pub(crate) fn a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing(
+    version: KafkaVersion,
+) {
+    let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
+    cluster.create_topic("now", 1, 1);
+    produce_numbers(&cluster, "now", 0, 0..10);
+    let (connector, reader) = join(
+        config(&cluster.connect_string(), "g"),
+        &["now", "later", "never"],
+    );
+    let events = connector.events();
+    for topic in ["later", "never"] {
+        wait_for_event(&events, "the news that a topic is missing", |event| {
+            matches!(event, Event::NoPartitions { topic: name } if name == topic).then_some(())
+        });
     }
+    reader.wait_for_numbers("now", 0, 0..10);
+
+    cluster.create_topic("later", 1, 1);
+    produce_numbers(&cluster, "later", 0, 0..10);
+    reader.wait_for_numbers("later", 0, 0..10);
+
+    cluster.add_partitions("later", 3, 1);
+    for partition in 1..3 {
+        produce_numbers(&cluster, "later", partition, 0..10);
+        reader.wait_for_numbers("later", partition, 0..10);
+    }
+    produce_numbers(&cluster, "now", 0, 10..20);
+    reader.wait_for_numbers("now", 0, 0..20);
+
+    let shell = cluster.shell();
+    assert_eq!(
+        shell.children("/brokers/topics").unwrap(),
+        ["later", "now"],
+        "a metadata request created a topic"
+    );
+    assert_eq!(reader.errors(), []);
+    shut_down(&connector);
+    reader.finish();
 }
 
-#[test]
-fn a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is_created_again() {
+pub(crate) fn a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is_created_again(
+    version: KafkaVersion,
+) {
     // The original went on to ask for the metadata of a deleted topic, so that brokers with
     // auto.create.topics.enable brought it back to life (D13).
-    let cluster = RealCluster::start_with(KafkaVersion::V0_8_2_2, 1, AUTO_CREATE);
+    let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
     cluster.create_topic("steady", 1, 1);
     cluster.create_topic("phoenix", 2, 1);
     let (connector, reader) = join(
@@ -116,75 +116,70 @@ fn a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is
     reader.finish();
 }
 
-#[test]
-fn none_of_many_topics_that_are_deleted_at_once_comes_back() {
+pub(crate) fn none_of_many_topics_that_are_deleted_at_once_comes_back(version: KafkaVersion) {
     const TOPICS: usize = 20;
-    for version in KafkaVersion::ALL {
-        let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
-        let names: Vec<String> = (0..TOPICS).map(|number| format!("t{number}")).collect();
-        for name in &names {
-            cluster.create_topic(name, 2, 1);
-        }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        // As often as possible.
-        let settings =
-            config(&cluster.connect_string(), "g").refresh_leader_backoff(Duration::ZERO);
-        let (connector, reader) = join(settings, &names);
-        for name in &names {
-            produce_numbers(&cluster, name, 1, 0..3);
-            reader.wait_for_numbers(name, 1, 0..3);
-        }
-        let shell = cluster.shell();
-        for name in &names {
-            shell
-                .create(&format!("/admin/delete_topics/{name}"), "")
-                .unwrap();
-        }
-        wait_until(LIMIT, "all deletions", || {
-            shell.children("/admin/delete_topics").unwrap().is_empty()
-                && connector.owned_partitions().is_empty()
-        });
-        assert_eq!(shell.children("/brokers/topics").unwrap(), [""; 0]);
-        shut_down(&connector);
-        reader.finish();
+    let cluster = RealCluster::start_with(version, 1, AUTO_CREATE);
+    let names: Vec<String> = (0..TOPICS).map(|number| format!("t{number}")).collect();
+    for name in &names {
+        cluster.create_topic(name, 2, 1);
     }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // As often as possible.
+    let settings = config(&cluster.connect_string(), "g").refresh_leader_backoff(Duration::ZERO);
+    let (connector, reader) = join(settings, &names);
+    for name in &names {
+        produce_numbers(&cluster, name, 1, 0..3);
+        reader.wait_for_numbers(name, 1, 0..3);
+    }
+    let shell = cluster.shell();
+    for name in &names {
+        shell
+            .create(&format!("/admin/delete_topics/{name}"), "")
+            .unwrap();
+    }
+    wait_until(LIMIT, "all deletions", || {
+        shell.children("/admin/delete_topics").unwrap().is_empty()
+            && connector.owned_partitions().is_empty()
+    });
+    assert_eq!(shell.children("/brokers/topics").unwrap(), [""; 0]);
+    shut_down(&connector);
+    reader.finish();
 }
 
-#[test]
-fn a_member_without_brokers_waits_and_each_partition_comes_with_its_leader() {
-    for version in KafkaVersion::ALL {
-        let mut cluster = RealCluster::start(version, 2);
-        cluster.create_topic("orders", 2, 1);
-        for partition in 0..2 {
-            produce_numbers(&cluster, "orders", partition, 0..50);
-        }
-        for broker in cluster.brokers() {
-            broker.stop();
-            broker.wait_until_deregistered();
-        }
-        let (connector, reader) = join(config(&cluster.connect_string(), "g"), &["orders"]);
-        wait_until(LIMIT, "the state to tell that brokers are missing", || {
-            connector.state() == ConnectorState::WaitingForBrokers
-        });
-        wait_for_event(
-            &connector.events(),
-            "the news that no broker is there",
-            |event| matches!(event, Event::NoBrokers).then_some(()),
-        );
-
-        cluster.broker(0).restart();
-        reader.wait_for_numbers("orders", 0, 0..50);
-        assert_eq!(reader.values("orders", 1), [""; 0], "its leader is down");
-        goes_on(&mut cluster, &reader, 0, 50..60);
-
-        cluster.broker(1).restart();
-        reader.wait_for_numbers("orders", 1, 0..50);
-        cluster.wait_for_leaders("orders");
-        goes_on(&mut cluster, &reader, 1, 50..60);
-        assert_eq!(reader.errors(), []);
-        shut_down(&connector);
-        reader.finish();
+pub(crate) fn a_member_without_brokers_waits_and_each_partition_comes_with_its_leader(
+    version: KafkaVersion,
+) {
+    let mut cluster = RealCluster::start(version, 2);
+    cluster.create_topic("orders", 2, 1);
+    for partition in 0..2 {
+        produce_numbers(&cluster, "orders", partition, 0..50);
     }
+    for broker in cluster.brokers() {
+        broker.stop();
+        broker.wait_until_deregistered();
+    }
+    let (connector, reader) = join(config(&cluster.connect_string(), "g"), &["orders"]);
+    wait_until(LIMIT, "the state to tell that brokers are missing", || {
+        connector.state() == ConnectorState::WaitingForBrokers
+    });
+    wait_for_event(
+        &connector.events(),
+        "the news that no broker is there",
+        |event| matches!(event, Event::NoBrokers).then_some(()),
+    );
+
+    cluster.broker(0).restart();
+    reader.wait_for_numbers("orders", 0, 0..50);
+    assert_eq!(reader.values("orders", 1), [""; 0], "its leader is down");
+    goes_on(&mut cluster, &reader, 0, 50..60);
+
+    cluster.broker(1).restart();
+    reader.wait_for_numbers("orders", 1, 0..50);
+    cluster.wait_for_leaders("orders");
+    goes_on(&mut cluster, &reader, 1, 50..60);
+    assert_eq!(reader.errors(), []);
+    shut_down(&connector);
+    reader.finish();
 }
 
 /// Appends to a partition while others may have no leader.

@@ -8,14 +8,14 @@ use serde_json::json;
 
 use super::broker_connection::BrokerConnection;
 use super::kafka::Kafka;
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::wait::wait_until;
 use super::zookeeper::ZooKeeper;
 use super::zookeeper_shell::ZooKeeperShell;
 
 const ELECTION_LIMIT: Duration = Duration::from_secs(60);
 
-/// ZooKeeper 3.4.6 and brokers with the ids 0, 1, ...
+/// The ZooKeeper that these brokers were released with, and brokers with the ids 0, 1, ...
 pub struct RealCluster {
     version: KafkaVersion,
     // Dropped first: a broker that loses its ZooKeeper fills its log with complaints.
@@ -40,7 +40,8 @@ impl RealCluster {
 
     /// Starts the brokers side by side, each with these lines added to its `server.properties`.
     pub fn start_with(version: KafkaVersion, brokers: i32, overrides: &[(&str, &str)]) -> Self {
-        Self::start_on(ZooKeeper::start(), version, brokers, overrides, false)
+        let zookeeper = ZooKeeper::start_version(version.zookeeper());
+        Self::start_on(zookeeper, version, brokers, overrides, false)
     }
 
     /// Starts brokers whose JVMs compile with all they have: for benchmarks.
@@ -49,7 +50,8 @@ impl RealCluster {
         brokers: i32,
         overrides: &[(&str, &str)],
     ) -> Self {
-        Self::start_on(ZooKeeper::start(), version, brokers, overrides, true)
+        let zookeeper = ZooKeeper::start_version(version.zookeeper());
+        Self::start_on(zookeeper, version, brokers, overrides, true)
     }
 
     /// Starts brokers on a ZooKeeper that runs already.
@@ -136,18 +138,24 @@ impl RealCluster {
         shell
             .put(&format!("/config/topics/{topic}"), &config)
             .expect("write the settings of a topic");
-        let assignment = self.assignment(partitions, replication);
+        let assignment = json!({
+            "version": 1,
+            "partitions": self.assignment(partitions, replication),
+        });
         shell
-            .create(&topic_path(topic), &assignment)
+            .create(&topic_path(topic), &assignment.to_string())
             .expect("write the assignment of a topic");
         self.wait_for_leaders(topic);
     }
 
     /// Raises the number of partitions to `total` and waits until all can be used.
     pub fn add_partitions(&self, topic: &str, total: i32, replication: i32) {
-        let assignment = self.assignment(total, replication);
-        self.shell()
-            .set(&topic_path(topic), &assignment)
+        let shell = self.shell();
+        // Controllers from 2.8 on have put an id of the topic beside the partitions.
+        let mut node = read_topic(&shell, topic).expect("read the assignment of a topic");
+        node["partitions"] = self.assignment(total, replication);
+        shell
+            .set(&topic_path(topic), &node.to_string())
             .expect("write the assignment of a topic");
         self.wait_for_leaders(topic);
     }
@@ -229,8 +237,8 @@ impl RealCluster {
 
     /// Leader by partition.
     fn leaders(&self, shell: &ZooKeeperShell, topic: &str) -> io::Result<Vec<(i32, i32)>> {
-        let assignment = serde_json::from_str::<Value>(&shell.get(&topic_path(topic))?)?;
-        let partitions = assignment["partitions"]
+        let node = read_topic(shell, topic)?;
+        let partitions = node["partitions"]
             .as_object()
             .expect("partitions of a topic");
         let mut leaders = Vec::new();
@@ -246,7 +254,7 @@ impl RealCluster {
         Ok(leaders)
     }
 
-    fn assignment(&self, partitions: i32, replication: i32) -> String {
+    fn assignment(&self, partitions: i32, replication: i32) -> Value {
         let brokers = i32::try_from(self.brokers.len()).expect("few brokers");
         assert!(
             replication <= brokers,
@@ -257,11 +265,14 @@ impl RealCluster {
                 .map(|step| (partition + step) % brokers)
                 .collect::<Vec<_>>()
         };
-        let assignment = (0..partitions)
+        (0..partitions)
             .map(|partition| (partition.to_string(), json!(replicas(partition))))
-            .collect::<serde_json::Map<_, _>>();
-        json!({"version": 1, "partitions": assignment}).to_string()
+            .collect()
     }
+}
+
+fn read_topic(shell: &ZooKeeperShell, topic: &str) -> io::Result<Value> {
+    Ok(serde_json::from_str(&shell.get(&topic_path(topic))?)?)
 }
 
 fn topic_path(topic: &str) -> String {

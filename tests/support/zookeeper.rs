@@ -13,6 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::components::Components;
+use super::kafka_version::KafkaVersion;
 use super::port::free_port;
 use super::process::JavaCommand;
 use super::process::JavaProcess;
@@ -25,6 +26,8 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 pub enum ZooKeeperVersion {
     /// The one Kafka 0.8.2.2 and 0.9.0.1 were released with.
     V3_4_6,
+    /// The one that another Kafka was released with.
+    BesideKafka(KafkaVersion),
     /// The one of Debian, 3.8.
     Debian,
 }
@@ -143,7 +146,8 @@ impl ZooKeeper {
 
 fn launch(version: ZooKeeperVersion, folder: &Path) -> JavaProcess {
     let class_path = match version {
-        ZooKeeperVersion::V3_4_6 => Components::zookeeper_3_4_6(),
+        ZooKeeperVersion::V3_4_6 => KafkaVersion::V0_8_2_2.class_path(),
+        ZooKeeperVersion::BesideKafka(kafka) => kafka.class_path(),
         ZooKeeperVersion::Debian => Components::zookeeper_debian(),
     };
     JavaCommand::new(
