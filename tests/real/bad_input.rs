@@ -11,7 +11,18 @@ use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 use serde_json::json;
 
+use crate::scenarios::topics_support::LIMIT;
+use crate::scenarios::topics_support::Reader;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::connect;
+use crate::scenarios::topics_support::join;
+use crate::scenarios::topics_support::only_stream;
+use crate::scenarios::topics_support::produce_numbers;
+use crate::scenarios::topics_support::shut_down;
+use crate::scenarios::topics_support::timed;
+use crate::scenarios::topics_support::wait_for_event;
 use crate::support::BrokerConnection;
+use crate::support::Cluster;
 use crate::support::Kafka;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
@@ -19,16 +30,6 @@ use crate::support::ZooKeeper;
 use crate::support::ZooKeeperShell;
 use crate::support::free_port;
 use crate::support::wait_until;
-use crate::topics_support::LIMIT;
-use crate::topics_support::Reader;
-use crate::topics_support::config;
-use crate::topics_support::connect;
-use crate::topics_support::join;
-use crate::topics_support::only_stream;
-use crate::topics_support::produce_numbers;
-use crate::topics_support::shut_down;
-use crate::topics_support::timed;
-use crate::topics_support::wait_for_event;
 
 fn refused(config: ConsumerConfigBuilder) -> Error {
     let connected = config.build().and_then(ConsumerConnector::connect);

@@ -16,18 +16,19 @@ use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::protocol::Codec;
 use kafka_zk_consumer::protocol::MessageSetBuilder;
 
+use crate::scenarios::topics_support::LIMIT;
+use crate::scenarios::topics_support::Reader;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::connect;
+use crate::scenarios::topics_support::only_stream;
+use crate::scenarios::topics_support::produce_numbers;
+use crate::scenarios::topics_support::shut_down;
+use crate::scenarios::topics_support::wait_for_event;
 use crate::support::BrokerConnection;
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
-use crate::topics_support::LIMIT;
-use crate::topics_support::Reader;
-use crate::topics_support::config;
-use crate::topics_support::connect;
-use crate::topics_support::only_stream;
-use crate::topics_support::produce_numbers;
-use crate::topics_support::shut_down;
-use crate::topics_support::wait_for_event;
 
 const FETCH_SIZE: i32 = 1000;
 

@@ -1,29 +1,32 @@
-//! One list of scenarios, played on each line of brokers that registers in ZooKeeper.
+//! Scenarios that are played on each line of brokers that registers in ZooKeeper: those that the embedded cluster
+//! stands as well, and those that need the original's tools.
 //!
 //! Those of the later lines are ignored unless asked for: `tests/run.sh --all-brokers` asks for the ones whose jars
 //! `tests/setup.sh --all-brokers` has found.
 
 /// A module for each broker, with a test for each scenario: a function that takes the version.
 macro_rules! on_every_broker {
-    ($($file:ident::$scenario:ident,)*) => {
-        on_broker! { on_0_8_2_2, V0_8_2_2, $($file::$scenario,)* }
-        on_broker! { on_0_9_0_1, V0_9_0_1, $($file::$scenario,)* }
-        on_later_broker! { on_0_10_2_2, V0_10_2_2, $($file::$scenario,)* }
-        on_later_broker! { on_0_11_0_3, V0_11_0_3, $($file::$scenario,)* }
-        on_later_broker! { on_1_1_1, V1_1_1, $($file::$scenario,)* }
-        on_later_broker! { on_2_3_1, V2_3_1, $($file::$scenario,)* }
-        on_later_broker! { on_2_8_2, V2_8_2, $($file::$scenario,)* }
-        on_later_broker! { on_3_9_2, V3_9_2, $($file::$scenario,)* }
+    ($($folder:ident::$file:ident::$scenario:ident,)*) => {
+        on_broker! { on_0_8_2_2, V0_8_2_2, $($folder::$file::$scenario,)* }
+        on_broker! { on_0_9_0_1, V0_9_0_1, $($folder::$file::$scenario,)* }
+        on_later_broker! { on_0_10_2_2, V0_10_2_2, $($folder::$file::$scenario,)* }
+        on_later_broker! { on_0_11_0_3, V0_11_0_3, $($folder::$file::$scenario,)* }
+        on_later_broker! { on_1_1_1, V1_1_1, $($folder::$file::$scenario,)* }
+        on_later_broker! { on_2_3_1, V2_3_1, $($folder::$file::$scenario,)* }
+        on_later_broker! { on_2_8_2, V2_8_2, $($folder::$file::$scenario,)* }
+        on_later_broker! { on_3_9_2, V3_9_2, $($folder::$file::$scenario,)* }
     };
 }
 
 macro_rules! on_broker {
-    ($module:ident, $version:ident, $($file:ident::$scenario:ident,)*) => {
+    ($module:ident, $version:ident, $($folder:ident::$file:ident::$scenario:ident,)*) => {
         mod $module {
+            #[allow(unused_imports)]
+            use crate::scenarios;
             $(
                 #[test]
                 fn $scenario() {
-                    crate::$file::$scenario(crate::support::KafkaVersion::$version);
+                    $folder::$file::$scenario(crate::support::KafkaVersion::$version);
                 }
             )*
         }
@@ -31,34 +34,32 @@ macro_rules! on_broker {
 }
 
 macro_rules! on_later_broker {
-    ($module:ident, $version:ident, $($file:ident::$scenario:ident,)*) => {
+    ($module:ident, $version:ident, $($folder:ident::$file:ident::$scenario:ident,)*) => {
         mod $module {
+            #[allow(unused_imports)]
+            use crate::scenarios;
             $(
                 #[test]
                 #[ignore = "for tests/run.sh --all-brokers"]
                 fn $scenario() {
-                    crate::$file::$scenario(crate::support::KafkaVersion::$version);
+                    $folder::$file::$scenario(crate::support::KafkaVersion::$version);
                 }
             )*
         }
     };
 }
 
-on_every_broker! {
-    bad_messages::a_message_larger_than_the_fetch_is_told_or_arrives_and_the_rest_goes_on,
-    connector::two_members_share_a_topic_and_one_without_topics_changes_nothing,
-    consuming::every_message_of_every_codec_arrives_once_and_in_order_with_any_number_of_streams,
-    consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
-    killed_members::a_killed_member_starts_again_at_once_with_the_same_id,
-    leader_change::killed_leaders_cost_neither_a_message_nor_a_rebalance,
-    positions::a_log_that_lost_its_start_is_read_from_where_the_rule_says,
-    positions::a_missing_or_impossible_offset_is_replaced_by_the_rule,
-    positions::the_original_reads_the_offsets_that_ours_have_stored,
-    resuming::after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat,
-    resuming::after_kill_9_of_kzc_only_what_was_not_committed_is_repeated,
-    support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
-    topics::a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is_created_again,
-    topics::a_member_without_brokers_waits_and_each_partition_comes_with_its_leader,
-    topics::a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing,
-    topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
+pub(crate) use on_broker;
+
+mod shared {
+    crate::scenarios::for_every_version!(on_every_broker);
+}
+
+mod own {
+    on_every_broker! {
+        crate::bad_messages::a_message_larger_than_the_fetch_is_told_or_arrives_and_the_rest_goes_on,
+        crate::consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
+        crate::positions::the_original_reads_the_offsets_that_ours_have_stored,
+        crate::support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
+    }
 }

@@ -3,23 +3,24 @@
 
 use std::time::Duration;
 
-use crate::member::Numbers;
-use crate::member::OffsetWatch;
-use crate::member::Process;
-use crate::member::config;
-use crate::member::kzc_consume;
-use crate::member::missing;
-use crate::member::numbers;
-use crate::member::owners;
-use crate::member::wait_for_owners;
-use crate::numbered::NumberedProducer;
+use crate::scenarios::member::Numbers;
+use crate::scenarios::member::OffsetWatch;
+use crate::scenarios::member::Process;
+use crate::scenarios::member::config;
+use crate::scenarios::member::kzc_consume;
+use crate::scenarios::member::missing;
+use crate::scenarios::member::numbers;
+use crate::scenarios::member::owners;
+use crate::scenarios::member::wait_for_owners;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::topics_support::connect;
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
-use crate::topics_support::connect;
 
 const GROUP: &str = "mixed";
 const TOPIC: &str = "orders";

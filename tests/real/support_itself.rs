@@ -10,6 +10,7 @@ use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::ConsoleProducer;

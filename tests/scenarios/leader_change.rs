@@ -5,16 +5,16 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::numbered::GROUP;
-use crate::numbered::Journal;
-use crate::numbered::Member;
-use crate::numbered::NumberedProducer;
-use crate::numbered::SOON;
-use crate::numbered::TOPIC;
-use crate::numbered::member_config;
-use crate::numbered::wait_for_owners;
-use crate::support::KafkaVersion;
-use crate::support::RealCluster;
+use crate::scenarios::numbered::GROUP;
+use crate::scenarios::numbered::Journal;
+use crate::scenarios::numbered::Member;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::numbered::SOON;
+use crate::scenarios::numbered::TOPIC;
+use crate::scenarios::numbered::member_config;
+use crate::scenarios::numbered::wait_for_owners;
+use crate::support::Cluster;
+use crate::support::Version;
 use crate::support::wait_for;
 use crate::support::wait_until;
 
@@ -23,16 +23,15 @@ const BACKOFF: Duration = Duration::from_millis(200);
 /// For a machine that has other things to do.
 const NOISE: Duration = Duration::from_secs(1);
 
-pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: KafkaVersion) {
+pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: impl Version) {
     let overrides = [("unclean.leader.election.enable", "false")];
-    let mut cluster = RealCluster::start_with(version, 3, &overrides);
+    let mut cluster = version.start_with(3, &overrides);
     cluster.create_topic(TOPIC, PARTITIONS, 3);
     let shell = cluster.shell();
     let journal = Journal::default();
     let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
     let member = Member::join(config.refresh_leader_backoff(BACKOFF), &journal);
-    let producer =
-        NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
     journal.wait_for_flow(PARTITIONS);
     let state = member.connector.state();
     let rebalances = member.rebalances();
@@ -43,7 +42,7 @@ pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: Kaf
         let led: Vec<i32> = (0..PARTITIONS)
             .filter(|partition| cluster.leader(TOPIC, *partition) == victim)
             .collect();
-        cluster.broker(victim).kill();
+        cluster.kill_broker(victim);
         assert_flow_returns(&cluster, &journal, victim, &led);
         journal.wait_for_flow(PARTITIONS);
     }
@@ -63,7 +62,7 @@ pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: Kaf
 /// Waits until each partition that `victim` led has another leader and delivers again, and measures the time
 /// between the two.
 #[track_caller]
-fn assert_flow_returns(cluster: &RealCluster, journal: &Journal, victim: i32, led: &[i32]) {
+fn assert_flow_returns(cluster: &impl Cluster, journal: &Journal, victim: i32, led: &[i32]) {
     let (tell, elected) = mpsc::channel();
     for partition in led {
         let (shell, tell, partition) = (cluster.shell(), tell.clone(), *partition);

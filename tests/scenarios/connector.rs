@@ -8,35 +8,35 @@ use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 
-use crate::member::InProcess;
-use crate::member::config;
-use crate::member::numbers;
-use crate::member::owners;
-use crate::member::produce;
-use crate::member::range;
-use crate::member::wait_for_owners;
-use crate::support::KafkaVersion;
-use crate::support::RealCluster;
+use crate::scenarios::member::InProcess;
+use crate::scenarios::member::config;
+use crate::scenarios::member::numbers;
+use crate::scenarios::member::owners;
+use crate::scenarios::member::produce;
+use crate::scenarios::member::range;
+use crate::scenarios::member::wait_for_owners;
+use crate::scenarios::topics_support::connect;
+use crate::support::Cluster;
+use crate::support::Version;
 use crate::support::wait_until;
-use crate::topics_support::connect;
 
 const GROUP: &str = "group1";
 const TOPIC: &str = "topic1";
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn cluster(version: KafkaVersion, brokers: i32, partitions: i32) -> RealCluster {
-    let cluster = RealCluster::start(version, brokers);
+fn cluster<V: Version>(version: V, brokers: i32, partitions: i32) -> V::Cluster {
+    let cluster = version.start(brokers);
     cluster.create_topic(TOPIC, partitions, 1);
     cluster
 }
 
-fn join(cluster: &RealCluster, name: &str, streams: usize) -> InProcess {
+fn join(cluster: &impl Cluster, name: &str, streams: usize) -> InProcess {
     let config = config(&cluster.connect_string(), GROUP).consumer_id(name);
     InProcess::join(config, TOPIC, streams)
 }
 
 pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
-    version: KafkaVersion,
+    version: impl Version,
 ) {
     let cluster = cluster(version, 2, 2);
     let shell = cluster.shell();
@@ -73,9 +73,8 @@ pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
     first.leave();
 }
 
-#[test]
-fn streams_are_created_once() {
-    let cluster = cluster(KafkaVersion::V0_8_2_2, 2, 2);
+pub(crate) fn streams_are_created_once(version: impl Version) {
+    let cluster = cluster(version, 2, 2);
     produce(&cluster, TOPIC, 2, 0, 4);
     let member = join(&cluster, "consumer0", 2);
     let again = member.connector.create_message_streams([(TOPIC, 1)]);
@@ -85,9 +84,8 @@ fn streams_are_created_once() {
     assert_eq!(numbers(member.leave()), all.into());
 }
 
-#[test]
-fn a_topic_of_one_partition_has_one_owner_and_its_order() {
-    let cluster = cluster(KafkaVersion::V0_8_2_2, 2, 1);
+pub(crate) fn a_topic_of_one_partition_has_one_owner_and_its_order(version: impl Version) {
+    let cluster = cluster(version, 2, 1);
     produce(&cluster, TOPIC, 1, 0, 2);
     let member = join(&cluster, "consumer1", 1);
     assert_eq!(
@@ -101,9 +99,8 @@ fn a_topic_of_one_partition_has_one_owner_and_its_order() {
 
 /// Prints how long it takes. Ten topics, because a broker of 0.8.2.2 takes minutes to create a topic of a
 /// thousand partitions.
-#[test]
-fn a_second_member_takes_half_of_a_thousand_partitions() {
-    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+pub(crate) fn a_second_member_takes_half_of_a_thousand_partitions(version: impl Version) {
+    let cluster = version.start(1);
     let topics: Vec<String> = (0..10).map(|n| format!("topic{n}")).collect();
     for topic in &topics {
         cluster.create_topic(topic, 100, 1);
