@@ -61,4 +61,5 @@ on_every_broker! {
     topics::a_member_without_brokers_waits_and_each_partition_comes_with_its_leader,
     topics::a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing,
     topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
+    upgrades::a_log_of_all_formats_that_the_broker_knows_is_read_as_one,
 }

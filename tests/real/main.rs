@@ -37,3 +37,4 @@ mod support_itself;
 mod taken_nodes;
 mod topics;
 mod topics_support;
+mod upgrades;

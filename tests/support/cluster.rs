@@ -9,8 +9,10 @@ use serde_json::json;
 use super::broker_connection::BrokerConnection;
 use super::kafka::Kafka;
 use super::kafka_version::KafkaVersion;
+use super::wait::wait_for;
 use super::wait::wait_until;
 use super::zookeeper::ZooKeeper;
+use super::zookeeper::ZooKeeperVersion;
 use super::zookeeper_shell::ZooKeeperShell;
 
 const ELECTION_LIMIT: Duration = Duration::from_secs(60);
@@ -40,7 +42,7 @@ impl RealCluster {
 
     /// Starts the brokers side by side, each with these lines added to its `server.properties`.
     pub fn start_with(version: KafkaVersion, brokers: i32, overrides: &[(&str, &str)]) -> Self {
-        let zookeeper = ZooKeeper::start_version(version.zookeeper());
+        let zookeeper = ZooKeeper::start_version(ZooKeeperVersion::BesideKafka(version));
         Self::start_on(zookeeper, version, brokers, overrides, false)
     }
 
@@ -50,7 +52,7 @@ impl RealCluster {
         brokers: i32,
         overrides: &[(&str, &str)],
     ) -> Self {
-        let zookeeper = ZooKeeper::start_version(version.zookeeper());
+        let zookeeper = ZooKeeper::start_version(ZooKeeperVersion::BesideKafka(version));
         Self::start_on(zookeeper, version, brokers, overrides, true)
     }
 
@@ -230,9 +232,15 @@ impl RealCluster {
             .expect("the leader is ours");
         let mut connection =
             BrokerConnection::open(&broker.address()).expect("connect to the leader");
-        connection
-            .produce(topic, partition, messages)
-            .expect("produce")
+        // One that has just started may know all leaders before it acts as one.
+        wait_for(
+            ELECTION_LIMIT,
+            "the leader to act as such",
+            || match connection.produce(topic, partition, messages) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                outcome => Some(outcome.expect("produce")),
+            },
+        )
     }
 
     /// Leader by partition.
