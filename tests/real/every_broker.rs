@@ -61,5 +61,6 @@ mod own {
         crate::consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
         crate::positions::the_original_reads_the_offsets_that_ours_have_stored,
         crate::support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
+        crate::upgrades::a_log_of_all_formats_that_the_broker_knows_is_read_as_one,
     }
 }

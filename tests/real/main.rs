@@ -31,3 +31,4 @@ mod resuming;
 mod shutdowns;
 mod support_itself;
 mod topics;
+mod upgrades;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::broker_connection::BrokerConnection;
+use super::wait::wait_for;
 use super::wait::wait_until;
 use super::zookeeper_shell::ZooKeeperShell;
 
@@ -159,9 +160,15 @@ pub trait Cluster {
     ) -> i64 {
         let leader = self.address(self.leader(topic, partition));
         let mut connection = BrokerConnection::open(&leader).expect("connect to the leader");
-        connection
-            .produce(topic, partition, messages)
-            .expect("produce")
+        // One that has just started may know all leaders before it acts as one.
+        wait_for(
+            ELECTION_LIMIT,
+            "the leader to act as such",
+            || match connection.produce(topic, partition, messages) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                outcome => Some(outcome.expect("produce")),
+            },
+        )
     }
 }
 

@@ -14,6 +14,7 @@ use super::kafka::Kafka;
 use super::kafka_version::KafkaVersion;
 use super::wait::wait_until;
 use super::zookeeper::ZooKeeper;
+use super::zookeeper::ZooKeeperVersion;
 
 /// How long the controller may take for what it is asked in `/admin`.
 const ADMIN_LIMIT: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ impl RealCluster {
 
     /// Starts the brokers side by side, each with these lines added to its `server.properties`.
     pub fn start_with(version: KafkaVersion, brokers: i32, overrides: &[(&str, &str)]) -> Self {
-        let zookeeper = ZooKeeper::start_version(version.zookeeper());
+        let zookeeper = ZooKeeper::start_version(ZooKeeperVersion::BesideKafka(version));
         Self::start_on(zookeeper, version, brokers, overrides, false)
     }
 
@@ -43,7 +44,7 @@ impl RealCluster {
         brokers: i32,
         overrides: &[(&str, &str)],
     ) -> Self {
-        let zookeeper = ZooKeeper::start_version(version.zookeeper());
+        let zookeeper = ZooKeeper::start_version(ZooKeeperVersion::BesideKafka(version));
         Self::start_on(zookeeper, version, brokers, overrides, true)
     }
 

@@ -57,9 +57,7 @@ impl Kafka {
             .tempdir()
             .expect("temporary folder");
         let port = free_port();
-        let properties = properties(version, id, port, zookeeper, folder.path(), overrides);
-        fs::write(folder.path().join("server.properties"), properties)
-            .expect("write server.properties");
+        configure(version, id, port, zookeeper, folder.path(), overrides);
         let process = run(version, full_speed, folder.path());
         Self {
             version,
@@ -120,6 +118,23 @@ impl Kafka {
         self.wait_until_deregistered();
         self.process = run(self.version, self.full_speed, self.folder.path());
         self.wait_until_serving();
+    }
+
+    /// Shuts down in order, and goes on with the same id, port and data as another version or with other lines of
+    /// `server.properties`.
+    pub fn restart_as(&mut self, version: KafkaVersion, overrides: &[(&str, &str)]) {
+        self.stop();
+        self.version = version;
+        let folder = self.folder.path();
+        configure(
+            version,
+            self.id,
+            self.port,
+            &self.zookeeper,
+            folder,
+            overrides,
+        );
+        self.restart();
     }
 
     /// Waits until ZooKeeper has noticed that it died.
@@ -191,14 +206,15 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("log.index.size.max.bytes", "1048576"),
 ];
 
-fn properties(
+/// Writes `server.properties`.
+fn configure(
     version: KafkaVersion,
     id: i32,
     port: u16,
     zookeeper: &str,
     folder: &Path,
     overrides: &[(&str, &str)],
-) -> String {
+) {
     let mut text = format!(
         "broker.id={id}\nzookeeper.connect={zookeeper}\nlog.dirs={}\n",
         folder.join("logs").display()
@@ -213,5 +229,5 @@ fn properties(
     for (key, value) in DEFAULTS.iter().chain(overrides) {
         text += &format!("{key}={value}\n");
     }
-    text
+    fs::write(folder.join("server.properties"), text).expect("write server.properties");
 }

@@ -1,7 +1,6 @@
 //! The versions of Kafka that the tests know, and how they differ.
 
 use super::components::Components;
-use super::zookeeper::ZooKeeperVersion;
 
 /// Which broker, or which version's tools, to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,14 +25,6 @@ impl KafkaVersion {
         match self.has_logger() {
             true => kafka,
             false => format!("{kafka}:{}", Components::logger()),
-        }
-    }
-
-    /// The ZooKeeper that it was released with.
-    pub fn zookeeper(self) -> ZooKeeperVersion {
-        match Self::BY_DEFAULT.contains(&self) {
-            true => ZooKeeperVersion::V3_4_6,
-            false => ZooKeeperVersion::BesideKafka(self),
         }
     }
 
