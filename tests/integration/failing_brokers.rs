@@ -3,7 +3,6 @@
 use std::time::Duration;
 use std::time::Instant;
 
-use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::ErrorCode;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::StreamError;
@@ -217,120 +216,6 @@ fn a_leader_that_is_killed_and_comes_back_loses_nothing() {
         reading.until_numbers(6, round * 10 + 10);
     }
     reading.assert_nothing_lost(6, 40);
-}
-
-#[test]
-fn a_cluster_whose_brokers_all_die_is_come_back_to_and_its_restarts_cause_no_rebalances() {
-    // D14: after one empty list of brokers, every restart of a broker made the original rebalance, for ever.
-    let cluster = quick_cluster()
-        .brokers(2)
-        .topic("orders", 2, 2)
-        .start()
-        .unwrap();
-    for broker in 0..2 {
-        cluster.stop(broker).unwrap();
-    }
-    let connector = connect(config(&cluster, "g"));
-    let mut reading = Reading::start(streams(&connector, "orders", 1));
-    wait_until("the consumer waits for brokers", || {
-        connector.state() == ConnectorState::WaitingForBrokers
-    });
-    for broker in 0..2 {
-        cluster.restart(broker).unwrap();
-    }
-    produce_numbers(&cluster, "orders", 2, 0..10);
-    reading.until_numbers(2, 10);
-    while connector.events().try_next().is_some() {}
-    for broker in 0..2 {
-        cluster.stop(broker).unwrap();
-        let end = 10 * (broker + 2);
-        produce_numbers(&cluster, "orders", 2, end - 10..end);
-        cluster.restart(broker).unwrap();
-        reading.until_numbers(2, end);
-    }
-    while let Some(event) = connector.events().try_next() {
-        assert!(!matches!(event, Event::RebalanceStarted { .. }), "{event}");
-    }
-    reading.assert_once_in_order(2, 30);
-}
-
-#[test]
-fn a_partition_without_a_leader_does_not_starve_the_others() {
-    // D25: one look-up that failed ended the look-up of all partitions.
-    let cluster = quick_cluster()
-        .brokers(2)
-        .topic("orders", 4, 1)
-        .start()
-        .unwrap();
-    let connector = connect(config(&cluster, "g"));
-    let mut reading = Reading::start(streams(&connector, "orders", 1));
-    produce_numbers(&cluster, "orders", 4, 0..10);
-    reading.until_numbers(4, 10);
-    cluster.kill(1).unwrap();
-    let description = cluster.describe();
-    let led_by_0 =
-        |partition: &i32| description.partition("orders", *partition).unwrap().leader == Some(0);
-    let healthy: Vec<i32> = (0..4).filter(led_by_0).collect();
-    assert_eq!(healthy.len(), 2);
-    for number in 10..20 {
-        for partition in &healthy {
-            let value = numbered(*partition, number);
-            cluster.produce("orders", *partition, [value]).unwrap();
-        }
-    }
-    reading.until("the healthy partitions go on", |reading| {
-        healthy
-            .iter()
-            .all(|partition| reading.seen[partition].len() >= 20)
-    });
-    cluster.restart(1).unwrap();
-    for number in 10..20 {
-        for partition in (0..4).filter(|partition| !healthy.contains(partition)) {
-            let value = numbered(partition, number);
-            cluster.produce("orders", partition, [value]).unwrap();
-        }
-    }
-    reading.until_numbers(4, 20);
-    reading.assert_nothing_lost(4, 20);
-}
-
-#[test]
-fn brokers_that_are_stopped_politely_one_after_the_other_disturb_nobody() {
-    let cluster = quick_cluster()
-        .brokers(3)
-        .topic("orders", 3, 3)
-        .start()
-        .unwrap();
-    let connector = connect(config(&cluster, "g"));
-    let mut reading = Reading::start(streams(&connector, "orders", 1));
-    for broker in 0..3 {
-        cluster.stop(broker).unwrap();
-        produce_numbers(&cluster, "orders", 3, broker * 10..broker * 10 + 5);
-        cluster.restart(broker).unwrap();
-        produce_numbers(&cluster, "orders", 3, broker * 10 + 5..broker * 10 + 10);
-        reading.until_numbers(3, broker * 10 + 10);
-    }
-    reading.assert_once_in_order(3, 30);
-}
-
-#[test]
-fn leadership_that_moves_is_followed() {
-    let cluster = quick_cluster()
-        .brokers(2)
-        .topic("orders", 2, 2)
-        .start()
-        .unwrap();
-    let connector = connect(config(&cluster, "g"));
-    let mut reading = Reading::start(streams(&connector, "orders", 1));
-    for round in 0..4 {
-        produce_numbers(&cluster, "orders", 2, round * 10..round * 10 + 10);
-        reading.until_numbers(2, round * 10 + 10);
-        for partition in 0..2 {
-            let leader = (round + partition) % 2;
-            cluster.move_leader("orders", partition, leader).unwrap();
-        }
-    }
-    reading.assert_once_in_order(2, 40);
 }
 
 #[test]

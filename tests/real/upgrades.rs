@@ -12,6 +12,10 @@ use crate::scenarios::numbered::SOON;
 use crate::scenarios::numbered::TOPIC;
 use crate::scenarios::numbered::member_config;
 use crate::scenarios::numbered::wait_for_owners;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::join;
+use crate::scenarios::topics_support::produce_numbers;
+use crate::scenarios::topics_support::shut_down;
 use crate::support::BrokerConnection;
 use crate::support::Cluster;
 use crate::support::KafkaVersion;
@@ -19,10 +23,6 @@ use crate::support::RealCluster;
 use crate::support::ZooKeeper;
 use crate::support::ZooKeeperVersion;
 use crate::support::wait_until;
-use crate::scenarios::topics_support::config;
-use crate::scenarios::topics_support::join;
-use crate::scenarios::topics_support::produce_numbers;
-use crate::scenarios::topics_support::shut_down;
 
 /// As the documentation of Kafka wants upgrades: first the program, then the protocol among the brokers and the format
 /// of messages. One step is taken back. Controllers from 2.8 on give each topic an id, which is news to the member but
@@ -38,8 +38,7 @@ fn brokers_upgraded_one_by_one_from_0_9_0_1_to_3_9_2_cost_neither_a_message_nor_
     let journal = Journal::default();
     let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
     let member = Member::join(config, &journal);
-    let producer =
-        NumberedProducer::start(&cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
     journal.wait_for_flow(PARTITIONS);
     let state = member.connector.state();
 

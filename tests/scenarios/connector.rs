@@ -70,7 +70,14 @@ pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
     assert_eq!(first.numbers()[&0], [0, 1, 2, 3, 4, 5]);
     assert_eq!(first.numbers()[&1], [0, 1]);
     assert_eq!(numbers(second.leave()), [(1, vec![2, 3, 4, 5])].into());
-    first.leave();
+
+    wait_for_owners(&shell, GROUP, TOPIC, 2, &["group1_consumer1-0"]);
+    produce(&cluster, TOPIC, 2, 6, 8);
+    wait_until(LIMIT, "the share of the one that left", || {
+        first.count() >= 12
+    });
+    let all = [(0, (0..8).collect()), (1, vec![0, 1, 6, 7])];
+    assert_eq!(numbers(first.leave()), all.into());
 }
 
 pub(crate) fn streams_are_created_once(version: impl Version) {

@@ -5,6 +5,10 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::ConnectorState;
+
+use crate::scenarios::member::produce;
+use crate::scenarios::member::value;
 use crate::scenarios::numbered::GROUP;
 use crate::scenarios::numbered::Journal;
 use crate::scenarios::numbered::Member;
@@ -57,6 +61,149 @@ pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: imp
     journal.assert_without_repeats();
     let ids = shell.children(&format!("/consumers/{GROUP}/ids"));
     assert_eq!(ids.unwrap(), [""; 0]);
+}
+
+/// Each gives its leaderships away before it stops, and none gets them back.
+pub(crate) fn brokers_that_are_restarted_politely_one_after_the_other_disturb_nobody(
+    version: impl Version,
+) {
+    let overrides = [("controlled.shutdown.enable", "true")];
+    let mut cluster = version.start_with(3, &overrides);
+    cluster.create_topic(TOPIC, PARTITIONS, 3);
+    let journal = Journal::default();
+    let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
+    let member = Member::join(config.refresh_leader_backoff(BACKOFF), &journal);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
+    journal.wait_for_flow(PARTITIONS);
+    let state = member.connector.state();
+    let rebalances = member.rebalances();
+    for broker in 0..3 {
+        cluster.stop_broker(broker);
+        journal.wait_for_flow(PARTITIONS);
+        cluster.restart_broker(broker);
+        cluster.wait_for_leaders(TOPIC);
+        // Who is stopped next must not be the only one that has everything.
+        wait_until(SOON, "replicas that are in sync", || {
+            (0..PARTITIONS).all(|partition| {
+                let state = cluster.partition_state(TOPIC, partition);
+                state.is_some_and(|state| state.isr.len() == 3)
+            })
+        });
+        journal.wait_for_flow(PARTITIONS);
+    }
+    let written = producer.stop();
+    journal.wait_for_all(&written);
+    assert_eq!(member.connector.state(), state, "the same generation");
+    assert_eq!(member.rebalances(), rebalances);
+    member.leave();
+    journal.assert_without_gap(&written);
+    journal.assert_without_repeats();
+}
+
+/// Leaders move while all brokers live: what the old leader answers says so, or nothing at all.
+pub(crate) fn leadership_that_moves_is_followed(version: impl Version) {
+    let cluster = version.start(2);
+    cluster.create_topic(TOPIC, 2, 2);
+    let journal = Journal::default();
+    let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
+    let member = Member::join(config.refresh_leader_backoff(BACKOFF), &journal);
+    let producer = NumberedProducer::start(&cluster, TOPIC, 2, Duration::from_millis(10));
+    journal.wait_for_flow(2);
+    let state = member.connector.state();
+    for round in 0..4 {
+        for partition in 0..2 {
+            let leader = (round + partition + 1) % 2;
+            cluster.move_leader(TOPIC, partition, leader);
+            assert_eq!(cluster.leader(TOPIC, partition), leader);
+        }
+        journal.wait_for_flow(2);
+    }
+    let written = producer.stop();
+    journal.wait_for_all(&written);
+    assert_eq!(member.connector.state(), state, "the same generation");
+    member.leave();
+    journal.assert_without_gap(&written);
+    journal.assert_without_repeats();
+}
+
+/// D25: one look-up that failed ended the look-up of all partitions.
+pub(crate) fn a_partition_without_a_leader_does_not_starve_the_others(version: impl Version) {
+    let mut cluster = version.start(2);
+    cluster.create_topic(TOPIC, 4, 1);
+    produce(&cluster, TOPIC, 4, 0, 10);
+    let journal = Journal::default();
+    let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
+    let member = Member::join(config.refresh_leader_backoff(BACKOFF), &journal);
+    journal.wait_for_all(&[10; 4]);
+    cluster.kill_broker(1);
+    cluster.wait_until_deregistered(1);
+    let led = |id| (0..4).filter(move |partition| partition % 2 == id);
+    assert_eq!(cluster.leader(TOPIC, 0), 0);
+    for partition in led(0) {
+        let values: Vec<String> = (10..20).map(|number| value(partition, number)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        cluster.produce(TOPIC, partition, &values);
+    }
+    journal.wait_for_all(&[20, 10, 20, 10]);
+    cluster.restart_broker(1);
+    cluster.wait_for_leaders(TOPIC);
+    for partition in led(1) {
+        let values: Vec<String> = (10..20).map(|number| value(partition, number)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        cluster.produce(TOPIC, partition, &values);
+    }
+    journal.wait_for_all(&[20; 4]);
+    member.leave();
+    journal.assert_without_gap(&[20; 4]);
+    journal.assert_without_repeats();
+}
+
+/// D14: after one empty list of brokers, every restart of a broker made the original rebalance, for ever.
+pub(crate) fn a_cluster_whose_brokers_all_die_is_come_back_to_and_its_restarts_cause_no_rebalances(
+    version: impl Version,
+) {
+    let mut cluster = version.start(2);
+    cluster.create_topic(TOPIC, 2, 2);
+    for broker in 0..2 {
+        cluster.stop_broker(broker);
+        cluster.wait_until_deregistered(broker);
+    }
+    let journal = Journal::default();
+    let config = member_config(&cluster.connect_string(), "a", Duration::from_secs(20));
+    let member = Member::join(config.refresh_leader_backoff(BACKOFF), &journal);
+    wait_until(SOON, "the member to wait for brokers", || {
+        member.connector.state() == ConnectorState::WaitingForBrokers
+    });
+    // The last one that stopped is the one that leads at once.
+    for broker in [1, 0] {
+        cluster.restart_broker(broker);
+    }
+    cluster.wait_for_leaders(TOPIC);
+    produce(&cluster, TOPIC, 2, 0, 10);
+    journal.wait_for_all(&[10; 2]);
+    let state = member.connector.state();
+    let rebalances = member.rebalances();
+    for broker in 0..2 {
+        wait_until(SOON, "replicas that are in sync", || {
+            (0..2).all(|partition| {
+                let state = cluster.partition_state(TOPIC, partition);
+                state.is_some_and(|state| state.isr.len() == 2)
+            })
+        });
+        cluster.stop_broker(broker);
+        cluster.wait_until_deregistered(broker);
+        cluster.wait_for_leaders(TOPIC);
+        let end = i64::from(10 * (broker + 2));
+        produce(&cluster, TOPIC, 2, end - 10, end);
+        cluster.restart_broker(broker);
+        cluster.wait_for_leaders(TOPIC);
+        journal.wait_for_all(&[end; 2]);
+    }
+    assert_eq!(member.connector.state(), state, "the same generation");
+    assert_eq!(member.rebalances(), rebalances);
+    member.leave();
+    journal.assert_without_gap(&[30; 2]);
+    journal.assert_without_repeats();
 }
 
 /// Waits until each partition that `victim` led has another leader and delivers again, and measures the time

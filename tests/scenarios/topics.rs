@@ -108,7 +108,13 @@ pub(crate) fn a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start
                 .unwrap(),
             [""; 0]
         );
-        cluster.create_topic("phoenix", 2, 1);
+        let partitions = if life < 2 { 2 } else { 4 };
+        cluster.create_topic("phoenix", partitions, 1);
+    }
+    // In its last life it has more of them.
+    for partition in 2..4 {
+        produce_numbers(&cluster, "phoenix", partition, 0..5);
+        reader.wait_for_numbers("phoenix", partition, 0..5);
     }
     assert_eq!(reader.errors(), []);
     shut_down(&connector);
