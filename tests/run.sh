@@ -5,6 +5,8 @@
 # Each step says its name first; the run ends at the first step that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Longer than plain `cargo test` takes for the random run.
+export KZC_RANDOM_SECONDS=${KZC_RANDOM_SECONDS:-60}
 
 main() {
     local quick= all_brokers=

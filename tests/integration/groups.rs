@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use kafka_zk_consumer::Error;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::embedded::CreateMode;
 
 use crate::reading::Reading;
@@ -79,5 +80,38 @@ fn a_shutdown_without_zookeeper_ends_and_leaves_no_member_behind() {
         let ids = session.children("/consumers/g/ids").unwrap();
         let owners = session.children("/consumers/g/owners/orders").unwrap();
         ids.is_empty() && owners.is_empty()
+    });
+}
+
+#[test]
+fn a_change_during_a_long_pause_between_attempts_is_looked_at_at_once() {
+    // D12: the original handled events one after the other, and each waited for all attempts of the rebalance before it.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    let patient = config(&cluster, "g").rebalance_backoff(Duration::from_secs(600));
+    let connector = connect(patient);
+    let mut reading = Reading::start(streams(&connector, "orders", 1));
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    reading.until_numbers(1, 10);
+    let stranger = cluster.zookeeper().local_session();
+    let taken = "/consumers/g/owners/orders/1";
+    stranger
+        .create(taken, b"g_stranger-0", CreateMode::Ephemeral)
+        .unwrap();
+    cluster.add_partitions("orders", 2).unwrap();
+    wait_until("an attempt has failed", || {
+        let event = connector.events().try_next();
+        matches!(event, Some(Event::RebalanceAttemptFailed { .. }))
+    });
+    stranger.close();
+    cluster.add_partitions("orders", 3).unwrap();
+    produce_numbers(&cluster, "orders", 3, 10..20);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    wait_until("all partitions are owned", || {
+        assert!(Instant::now() < deadline, "the pause was waited out");
+        connector.owned_partitions().len() == 3
+    });
+    reading.until("all partitions are read", |reading| {
+        let counts: Vec<usize> = reading.seen.values().map(Vec::len).collect();
+        counts == [20, 10, 10]
     });
 }

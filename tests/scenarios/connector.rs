@@ -7,6 +7,8 @@ use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
+use kafka_zk_consumer::protocol::Codec;
+use kafka_zk_consumer::protocol::MessageSetBuilder;
 
 use crate::scenarios::member::InProcess;
 use crate::scenarios::member::config;
@@ -14,8 +16,10 @@ use crate::scenarios::member::numbers;
 use crate::scenarios::member::owners;
 use crate::scenarios::member::produce;
 use crate::scenarios::member::range;
+use crate::scenarios::member::value;
 use crate::scenarios::member::wait_for_owners;
 use crate::scenarios::topics_support::connect;
+use crate::support::BrokerConnection;
 use crate::support::Cluster;
 use crate::support::Version;
 use crate::support::wait_until;
@@ -38,9 +42,34 @@ fn join(cluster: &impl Cluster, name: &str, streams: usize) -> InProcess {
 pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
     version: impl Version,
 ) {
+    two_members_share(version, |cluster, from, to| {
+        produce(cluster, TOPIC, 2, from, to);
+    });
+}
+
+pub(crate) fn two_members_share_a_topic_of_compressed_messages(version: impl Version) {
+    two_members_share(version, |cluster, from, to| {
+        for partition in 0..2 {
+            let mut set = MessageSetBuilder::compressed(Codec::Gzip);
+            for (offset, number) in (0..).zip(from..to) {
+                let value = value(partition, number);
+                set.message(offset, None, Some(value.as_bytes())).unwrap();
+            }
+            let leader = cluster.address(cluster.leader(TOPIC, partition));
+            let mut leader = BrokerConnection::open(&leader).unwrap();
+            let set = set.build().unwrap();
+            leader
+                .produce_set(TOPIC, partition, set.as_bytes())
+                .unwrap();
+        }
+    });
+}
+
+/// `produce` appends the numbers from one up to another to both partitions.
+fn two_members_share<V: Version>(version: V, produce: impl Fn(&V::Cluster, i64, i64)) {
     let cluster = cluster(version, 2, 2);
     let shell = cluster.shell();
-    produce(&cluster, TOPIC, 2, 0, 2);
+    produce(&cluster, 0, 2);
     let first = join(&cluster, "consumer1", 1);
     wait_for_owners(&shell, GROUP, TOPIC, 2, &["group1_consumer1-0"]);
     wait_until(LIMIT, "4 messages", || first.count() >= 4);
@@ -49,7 +78,7 @@ pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
     let second = join(&cluster, "consumer2", 1);
     let both = ["group1_consumer1-0", "group1_consumer2-0"];
     wait_for_owners(&shell, GROUP, TOPIC, 2, &both);
-    produce(&cluster, TOPIC, 2, 2, 4);
+    produce(&cluster, 2, 4);
     wait_until(LIMIT, "2 messages each", || {
         first.count() >= 6 && second.count() >= 2
     });
@@ -59,7 +88,7 @@ pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
     assert!(third.create_message_streams(none).unwrap().is_empty());
     let ids = shell.children("/consumers/group1/ids").unwrap();
     assert_eq!(ids.len(), 3);
-    produce(&cluster, TOPIC, 2, 4, 6);
+    produce(&cluster, 4, 6);
     wait_until(LIMIT, "2 more messages each", || {
         first.count() >= 8 && second.count() >= 4
     });
@@ -72,7 +101,7 @@ pub(crate) fn two_members_share_a_topic_and_one_without_topics_changes_nothing(
     assert_eq!(numbers(second.leave()), [(1, vec![2, 3, 4, 5])].into());
 
     wait_for_owners(&shell, GROUP, TOPIC, 2, &["group1_consumer1-0"]);
-    produce(&cluster, TOPIC, 2, 6, 8);
+    produce(&cluster, 6, 8);
     wait_until(LIMIT, "the share of the one that left", || {
         first.count() >= 12
     });

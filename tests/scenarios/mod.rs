@@ -75,6 +75,7 @@ macro_rules! for_one_version {
             scenarios::connector::a_second_member_takes_half_of_a_thousand_partitions,
             scenarios::connector::a_topic_of_one_partition_has_one_owner_and_its_order,
             scenarios::connector::streams_are_created_once,
+            scenarios::connector::two_members_share_a_topic_of_compressed_messages,
             scenarios::killed_members::a_killed_member_starts_again_at_once_with_another_id,
             scenarios::killed_members::a_member_that_stood_still_for_longer_than_its_session_disturbs_nobody,
             scenarios::leader_change::leadership_that_moves_is_followed,
