@@ -21,6 +21,7 @@ pub(crate) struct BrokerSettings {
     /// they are not.
     pub(crate) auto_create_topics: Option<(i32, usize)>,
     pub(crate) min_insync_replicas: usize,
+    pub(crate) unclean_leader_election: bool,
     /// How long ZooKeeper takes a killed broker for alive.
     pub(crate) session_timeout: Duration,
     pub(crate) offsets_topic_partitions: i32,
@@ -42,6 +43,7 @@ impl Default for BrokerSettings {
             log_retention_time: None,
             auto_create_topics: None,
             min_insync_replicas: 1,
+            unclean_leader_election: false,
             session_timeout: Duration::from_millis(300),
             offsets_topic_partitions: 50,
             offsets_topic_replicas: 3,

@@ -123,6 +123,14 @@ impl ClusterBuilder {
         self
     }
 
+    /// `unclean.leader.election.enable`: whether a replica that lacks messages may lead when none in sync is up, and
+    /// the messages are lost. Default false, unlike Kafka before 0.11.
+    #[must_use]
+    pub fn unclean_leader_election(mut self, is_enabled: bool) -> Self {
+        self.settings.unclean_leader_election = is_enabled;
+        self
+    }
+
     /// `zookeeper.session.timeout.ms` of the brokers: so long a killed one is taken for alive, and its partitions have
     /// no other leader. Default 300 ms.
     #[must_use]

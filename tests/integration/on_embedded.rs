@@ -83,8 +83,8 @@ fn set(builder: ClusterBuilder, (key, value): &(&str, &str)) -> ClusterBuilder {
         }
         // Done at once.
         "log.retention.check.interval.ms" | "log.segment.delete.delay.ms" => builder,
+        "unclean.leader.election.enable" => builder.unclean_leader_election(value.parse().unwrap()),
         // As it always is here.
-        "unclean.leader.election.enable" if *value == "false" => builder,
         "controlled.shutdown.enable" if *value == "true" => builder,
         _ => panic!("{key}={value} is not for embedded brokers"),
     }

@@ -93,11 +93,11 @@ fn members_of_1_1_1_share_a_group_with_ours_on_3_9_2() {
 /// Joins and leaves of both sides while messages flow: ours `b`, the original `a`, ours `c`, then `a`
 /// leaves, comes back as `d`, and ours leave. Ours are `kzc consume`.
 fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
-    let mut cluster = RealCluster::start(brokers, 1);
+    let cluster = RealCluster::start(brokers, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     let shell = cluster.shell();
     let settled = |threads: &[&str]| wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, threads);
-    let flow = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let flow = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     let guard = OffsetWatch::start(&cluster.connect_string(), GROUP, TOPIC, PARTITIONS);
 
     let mut b = join(&cluster, "b");

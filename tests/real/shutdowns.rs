@@ -113,11 +113,11 @@ fn cluster() -> RealCluster {
 }
 
 fn running() -> Running {
-    let mut cluster = cluster();
+    let cluster = cluster();
     let journal = Journal::default();
     let member = Member::join(config(&cluster), &journal);
     let pace = Duration::from_millis(10);
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, pace);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, pace);
     journal.wait_for_flow(PARTITIONS);
     assert!(
         threads().contains(&"rebalance".to_owned()),
@@ -332,9 +332,9 @@ fn when_all_brokers_hang() {
 #[test]
 fn when_nobody_reads() {
     alone("when_nobody_reads", || {
-        let mut cluster = cluster();
+        let cluster = cluster();
         let pace = Duration::from_millis(1);
-        let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, pace);
+        let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, pace);
         let config = config(&cluster)
             .queued_max_message_chunks(1)
             .build()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use kafka_zk_consumer::ConnectorState;
+use kafka_zk_consumer::Event;
 
 use crate::scenarios::member::produce;
 use crate::scenarios::member::value;
@@ -17,6 +18,10 @@ use crate::scenarios::numbered::SOON;
 use crate::scenarios::numbered::TOPIC;
 use crate::scenarios::numbered::member_config;
 use crate::scenarios::numbered::wait_for_owners;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::join;
+use crate::scenarios::topics_support::shut_down;
+use crate::scenarios::topics_support::wait_for_event;
 use crate::support::Cluster;
 use crate::support::Version;
 use crate::support::wait_for;
@@ -124,6 +129,55 @@ pub(crate) fn leadership_that_moves_is_followed(version: impl Version) {
     member.leave();
     journal.assert_without_gap(&written);
     journal.assert_without_repeats();
+}
+
+/// T54: the messages that the new leader lacks are lost, and others get their offsets.
+pub(crate) fn after_an_unclean_election_a_member_beyond_the_log_begins_where_the_rule_says(
+    version: impl Version,
+) {
+    let overrides = [("unclean.leader.election.enable", "true")];
+    let mut cluster = version.start_with(2, &overrides);
+    cluster.create_topic(TOPIC, 1, 2);
+    produce(&cluster, TOPIC, 1, 0, 10);
+    let (connector, reader) = join(config(&cluster.connect_string(), GROUP), &[TOPIC]);
+    let mut expected: Vec<String> = (0..10).map(|number| value(0, number)).collect();
+    let wait_for = |expected: &[String]| {
+        wait_until(SOON, &format!("{expected:?}"), || {
+            let values = reader.values(TOPIC, 0);
+            assert!(expected.starts_with(&values), "{values:?}");
+            values.len() == expected.len()
+        });
+    };
+    wait_for(&expected);
+    let leader = cluster.leader(TOPIC, 0);
+    let follower = 1 - leader;
+    cluster.kill_broker(follower);
+    cluster.wait_until_deregistered(follower);
+    produce(&cluster, TOPIC, 1, 10, 20);
+    expected.extend((10..20).map(|number| value(0, number)));
+    wait_for(&expected);
+    cluster.kill_broker(leader);
+    cluster.wait_until_deregistered(leader);
+    cluster.restart_broker(follower);
+    cluster.wait_for_leaders(TOPIC);
+    assert_eq!(cluster.leader(TOPIC, 0), follower);
+    produce(&cluster, TOPIC, 1, 20, 25);
+    expected.extend((0..10).chain(20..25).map(|number| value(0, number)));
+    wait_for(&expected);
+    wait_for_event(&connector.events(), "the news of a reset", |event| {
+        let is_it = matches!(
+            event,
+            Event::OffsetReset {
+                from: 20,
+                to: 0,
+                ..
+            }
+        );
+        is_it.then_some(())
+    });
+    assert_eq!(reader.errors(), []);
+    shut_down(&connector);
+    reader.finish();
 }
 
 /// D25: one look-up that failed ended the look-up of all partitions.

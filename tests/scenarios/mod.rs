@@ -78,6 +78,7 @@ macro_rules! for_one_version {
             scenarios::connector::two_members_share_a_topic_of_compressed_messages,
             scenarios::killed_members::a_killed_member_starts_again_at_once_with_another_id,
             scenarios::killed_members::a_member_that_stood_still_for_longer_than_its_session_disturbs_nobody,
+            scenarios::leader_change::after_an_unclean_election_a_member_beyond_the_log_begins_where_the_rule_says,
             scenarios::leader_change::leadership_that_moves_is_followed,
             scenarios::outages::a_hang_of_zookeeper_shorter_than_the_session_stops_nothing,
             scenarios::outages::a_restart_of_zookeeper_within_the_session_stops_nothing,

@@ -199,8 +199,10 @@ impl Controller {
                 incarnation: lives.saturating_add(1),
             };
             state.brokers.insert(id, broker);
+            let is_unclean = state.settings.unclean_leader_election;
             state.change_all(|partition, keeps_up| {
-                let is_elected = partition.elect(keeps_up);
+                let is_elected = partition.elect(keeps_up)
+                    || (is_unclean && partition.elect_uncleanly(keeps_up));
                 partition.replicate(keeps_up) || is_elected
             })
         });
@@ -278,7 +280,11 @@ impl Controller {
             }
             broker.is_registered = false;
             broker.is_running = false;
-            Some(state.change_all(|partition, keeps_up| partition.lose(id, keeps_up)))
+            let is_unclean = state.settings.unclean_leader_election;
+            Some(state.change_all(|partition, keeps_up| {
+                let has_lost = partition.lose(id, keeps_up);
+                (is_unclean && partition.elect_uncleanly(keeps_up)) || has_lost
+            }))
         });
         let Some(changed) = changed else {
             return;
