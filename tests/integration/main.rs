@@ -9,10 +9,19 @@
     clippy::unwrap_used
 )]
 
+#[cfg(all(feature = "cli", feature = "embedded"))]
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+#[path = "../support/mod.rs"]
+mod support;
+
 #[cfg(feature = "cli")]
 mod kzc;
 mod layering;
 
+#[cfg(feature = "embedded")]
+mod advertised_addresses;
 #[cfg(feature = "embedded")]
 mod assignments;
 #[cfg(feature = "embedded")]
@@ -31,6 +40,8 @@ mod keeping;
 mod kzc_embedded;
 #[cfg(feature = "embedded")]
 mod offsets;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+mod on_embedded;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]
