@@ -39,6 +39,7 @@ pub use cluster::BrokerAddress;
 pub use cluster::TopicPartition;
 pub use cluster::java_hash;
 pub use config::AutoOffsetReset;
+pub use config::BrokerAddressMap;
 pub use config::ConsumedOn;
 pub use config::ConsumerConfig;
 pub use config::ConsumerConfigBuilder;

@@ -126,7 +126,7 @@ impl TestZooKeeper for crate::embedded::EmbeddedZooKeeper {
 impl TestZooKeeper for support::ZooKeeper {
     fn module(&self) -> &'static str {
         match self.version() {
-            support::ZooKeeperVersion::V3_4_6 => "on_3_4_6",
+            support::ZooKeeperVersion::BesideKafka(_) => "on_3_4_6",
             support::ZooKeeperVersion::Debian => "on_3_8",
         }
     }

@@ -45,7 +45,8 @@ struct Production<'a> {
 pub(crate) fn produce(arguments: &ProduceArguments, ending: &Ending) -> Result<(), Failure> {
     let brokers = brokers(&arguments.cluster)?;
     let mut production = Production {
-        producer: Producer::new(&arguments.topic, brokers, RequiredAcks::Leader),
+        producer: Producer::new(&arguments.topic, brokers, RequiredAcks::Leader)
+            .with_address_map(arguments.broker_address_map.clone().unwrap_or_default()),
         codec: arguments.compression.codec(),
         keyless: 0,
         produced: 0,

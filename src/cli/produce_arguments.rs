@@ -3,6 +3,7 @@
 use clap::Args;
 use clap::ValueEnum;
 use kafka_zk_consumer::BrokerAddress;
+use kafka_zk_consumer::BrokerAddressMap;
 use kafka_zk_consumer::protocol::Codec;
 
 pub(crate) const EXAMPLE: &str = "\
@@ -28,6 +29,10 @@ pub(crate) struct ProduceArguments {
     /// How batches of lines are compressed
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) compression: Compression,
+
+    /// Where brokers are reached that are not reached where they say
+    #[arg(long, value_name = "HOST:PORT=HOST:PORT[,...]", value_parser = address_map)]
+    pub(crate) broker_address_map: Option<BrokerAddressMap>,
 }
 
 /// Where the brokers are; one of the two.
@@ -65,6 +70,11 @@ impl Compression {
 fn broker(text: &str) -> Result<BrokerAddress, String> {
     text.trim()
         .parse()
+        .map_err(|error: kafka_zk_consumer::Error| error.to_string())
+}
+
+fn address_map(text: &str) -> Result<BrokerAddressMap, String> {
+    text.parse()
         .map_err(|error: kafka_zk_consumer::Error| error.to_string())
 }
 
@@ -113,6 +123,10 @@ mod tests {
             (&["--broker", "a"], "`a` is not host:port"),
             (&["--broker", "a:1", "--compression", "zip"], "zip"),
             (&["--broker", "a:1", "--key-separator", ""], "empty"),
+            (
+                &["--broker", "a:1", "--broker-address-map", "a:1=b:2,c"],
+                "`c` is not",
+            ),
         ] {
             let error = produce(more).unwrap_err();
             assert!(error.contains(named), "{more:?}: {error}");

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use kafka_zk_consumer::BrokerAddress;
+use kafka_zk_consumer::BrokerAddressMap;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::ErrorCode;
 use kafka_zk_consumer::SimpleConsumer;
@@ -37,6 +38,7 @@ pub(crate) struct Producer {
     /// By partition; `None` while there is no leader.
     leaders: BTreeMap<i32, Option<BrokerAddress>>,
     connections: HashMap<BrokerAddress, SyncProducer>,
+    address_map: BrokerAddressMap,
 }
 
 /// Why the messages for one partition were not acknowledged.
@@ -57,7 +59,14 @@ impl Producer {
             brokers,
             leaders: BTreeMap::new(),
             connections: HashMap::new(),
+            address_map: BrokerAddressMap::default(),
         }
+    }
+
+    /// Where brokers are reached that are not reached where they say.
+    pub(crate) fn with_address_map(mut self, map: BrokerAddressMap) -> Self {
+        self.address_map = map;
+        self
     }
 
     /// The numbers of all partitions in order; none before the first [`refresh`](Self::refresh).
@@ -111,6 +120,7 @@ impl Producer {
         let options = SimpleConsumerOptions {
             socket_timeout: SOCKET,
             client_id: CLIENT_ID.to_owned(),
+            address_map: self.address_map.clone(),
             ..SimpleConsumerOptions::default()
         };
         SimpleConsumer::new(broker, options)?.topic_metadata(&[&self.topic])
@@ -198,6 +208,7 @@ impl Producer {
                 let options = SyncProducerOptions {
                     socket_timeout: SOCKET,
                     client_id: CLIENT_ID.to_owned(),
+                    address_map: self.address_map.clone(),
                 };
                 Ok(place.insert(SyncProducer::new(to.clone(), options)?))
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::auto_offset_reset::AutoOffsetReset;
+use crate::config::broker_address_map::BrokerAddressMap;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
 use crate::config::isolation_level::IsolationLevel;
@@ -73,9 +74,11 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         isolation_level: from.choice("isolation.level", IsolationLevel::ReadUncommitted)?,
         round_robin_version: from.choice("roundrobin.version", RoundRobinVersion::V0_8_2)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
+        broker_address_map: from.choice("broker.address.map", BrokerAddressMap::default())?,
         client_id: client_id(&mut from, &group_id)?,
         group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,
+        broker_listener_name: broker_listener_name(&mut from)?,
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
         offsets_storage: from.choice("offsets.storage", OffsetsStorage::ZooKeeper)?,
         // As in Kafka, the last of all.
@@ -158,6 +161,14 @@ fn client_id(from: &mut PropertyReader, group_id: &str) -> Result<String, Error>
 fn consumer_id(from: &mut PropertyReader) -> Result<Option<String>, Error> {
     let key = "consumer.id";
     from.text(key).map(|text| name(key, text)).transpose()
+}
+
+fn broker_listener_name(from: &mut PropertyReader) -> Result<Option<String>, Error> {
+    let key = "broker.listener.name";
+    match from.text(key) {
+        Some(text) if text.is_empty() => Err(invalid(key, "is empty")),
+        text => text.map(|text| name(key, text)).transpose(),
+    }
 }
 
 /// The group's name is a node of its own, unlike the other names.

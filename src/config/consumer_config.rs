@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::config::auto_offset_reset::AutoOffsetReset;
+use crate::config::broker_address_map::BrokerAddressMap;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config_builder::ConsumerConfigBuilder;
 use crate::config::isolation_level::IsolationLevel;
@@ -66,6 +67,8 @@ pub struct ConsumerConfig {
     pub(super) on_bad_message: OnBadMessage,
     pub(super) isolation_level: IsolationLevel,
     pub(super) metadata_max_age: Duration,
+    pub(super) broker_listener_name: Option<String>,
+    pub(super) broker_address_map: BrokerAddressMap,
     pub(super) unrecognised_keys: Vec<String>,
 }
 
@@ -265,5 +268,15 @@ impl ConsumerConfig {
     /// `metadata.max.age.ms`, see [the setter](ConsumerConfigBuilder::metadata_max_age).
     pub fn metadata_max_age(&self) -> Duration {
         self.metadata_max_age
+    }
+
+    /// `broker.listener.name`, see [the setter](ConsumerConfigBuilder::broker_listener_name).
+    pub fn broker_listener_name(&self) -> Option<&str> {
+        self.broker_listener_name.as_deref()
+    }
+
+    /// `broker.address.map`, see [the setter](ConsumerConfigBuilder::broker_address_map).
+    pub fn broker_address_map(&self) -> &BrokerAddressMap {
+        &self.broker_address_map
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::config::auto_offset_reset::AutoOffsetReset;
+use crate::config::broker_address_map::BrokerAddressMap;
 use crate::config::checks;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
@@ -336,6 +337,24 @@ impl ConsumerConfigBuilder {
     /// Default 300,000 ms. Not a key of the original consumer's.
     pub fn metadata_max_age(self, time: Duration) -> Self {
         self.set("metadata.max.age.ms", millis(time))
+    }
+
+    /// `broker.listener.name`: the listener of each broker to connect to, in any case.
+    ///
+    /// By default the one that is called `PLAINTEXT`, else the first that speaks it. It has to speak plain
+    /// text; a broker that lacks it is left out, and told. Brokers before 0.9 have `PLAINTEXT` only. Not a key
+    /// of Kafka's consumer; its listeners have had names since 0.10.2 (KIP-103).
+    pub fn broker_listener_name(self, name: impl Into<String>) -> Self {
+        self.set("broker.listener.name", name)
+    }
+
+    /// `broker.address.map`: where brokers are reached that are not reached where they say, through a tunnel
+    /// or out of a container: `advertised-host:port=reachable-host:port,...`, with brackets around IPv6
+    /// addresses, see [`BrokerAddressMap`].
+    ///
+    /// Default empty. Applied whenever a connection is made, whoever named the address. Not a key of Kafka's.
+    pub fn broker_address_map(self, map: &BrokerAddressMap) -> Self {
+        self.set("broker.address.map", map.to_string())
     }
 }
 

@@ -16,6 +16,7 @@ mod consumer_config;
 mod consumer_config_builder;
 
 mod auto_offset_reset;
+mod broker_address_map;
 mod consumed_on;
 mod isolation_level;
 mod offsets_storage;
@@ -28,6 +29,7 @@ mod property_file;
 mod property_reader;
 
 pub use auto_offset_reset::AutoOffsetReset;
+pub use broker_address_map::BrokerAddressMap;
 pub use consumed_on::ConsumedOn;
 pub use consumer_config::ConsumerConfig;
 pub use consumer_config_builder::ConsumerConfigBuilder;

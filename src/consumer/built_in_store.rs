@@ -20,7 +20,7 @@ use crate::zk::ZkClient;
 
 /// `offsets.storage` and `dual.commit.enabled` decide.
 pub(crate) fn built_in_store(
-    config: &ConsumerConfig,
+    config: &Arc<ConsumerConfig>,
     zk: &Arc<ZkClient>,
     stats: &Arc<Stats>,
     events: &EventSender,
@@ -37,7 +37,7 @@ pub(crate) fn built_in_store(
 }
 
 fn zookeeper_offsets(
-    config: &ConsumerConfig,
+    config: &Arc<ConsumerConfig>,
     zk: &Arc<ZkClient>,
     stats: &Arc<Stats>,
     events: &EventSender,
@@ -48,17 +48,23 @@ fn zookeeper_offsets(
 }
 
 fn kafka_offsets(
-    config: &ConsumerConfig,
+    config: &Arc<ConsumerConfig>,
     zk: &Arc<ZkClient>,
     stats: &Arc<Stats>,
     events: &EventSender,
 ) -> KafkaOffsets {
     let retries = config.offsets_commit_max_retries();
     let backoff = config.offsets_channel_backoff();
-    let directory = ZooKeeperDirectory::new(zk.within_lease(), Arc::clone(stats), events.clone());
+    let directory = ZooKeeperDirectory::new(
+        zk.within_lease(),
+        Arc::clone(config),
+        Arc::clone(stats),
+        events.clone(),
+    );
     let options = OffsetChannelOptions {
         group: config.group_id().to_owned(),
         client_id: config.client_id().to_owned(),
+        address_map: config.broker_address_map().clone(),
         socket_timeout: config.offsets_channel_socket_timeout(),
         backoff,
         rounds: retries.saturating_add(1),

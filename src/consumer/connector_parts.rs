@@ -193,7 +193,12 @@ fn fetch_context(
     stats: &Arc<Stats>,
     events: &EventSender,
 ) -> FetchContext {
-    let directory = ZooKeeperDirectory::new(Arc::clone(zk), Arc::clone(stats), events.clone());
+    let directory = ZooKeeperDirectory::new(
+        Arc::clone(zk),
+        Arc::clone(config),
+        Arc::clone(stats),
+        events.clone(),
+    );
     let metadata = ClusterMetadata::new(
         Arc::new(directory),
         ClusterMetadataOptions {
@@ -201,6 +206,7 @@ fn fetch_context(
             socket_timeout: config.socket_timeout(),
             backoff: config.refresh_leader_backoff(),
             max_age: config.metadata_max_age(),
+            address_map: config.broker_address_map().clone(),
         },
     );
     let idle_bytes = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::config::ConsumerConfig;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::TopicRegistry;
 use crate::error::Error;
@@ -19,6 +20,7 @@ use crate::zk::ZkClient;
 /// The brokers and topics that are registered in ZooKeeper.
 pub(crate) struct ZooKeeperDirectory {
     zk: Arc<ZkClient>,
+    config: Arc<ConsumerConfig>,
     stats: Arc<Stats>,
     events: EventSender,
     /// Brokers that cannot be used and were told already, with the reason.
@@ -26,9 +28,15 @@ pub(crate) struct ZooKeeperDirectory {
 }
 
 impl ZooKeeperDirectory {
-    pub(crate) fn new(zk: Arc<ZkClient>, stats: Arc<Stats>, events: EventSender) -> Self {
+    pub(crate) fn new(
+        zk: Arc<ZkClient>,
+        config: Arc<ConsumerConfig>,
+        stats: Arc<Stats>,
+        events: EventSender,
+    ) -> Self {
         Self {
             zk,
+            config,
             stats,
             events,
             told: Mutex::default(),
@@ -38,7 +46,8 @@ impl ZooKeeperDirectory {
 
 impl BrokerDirectory for ZooKeeperDirectory {
     fn brokers(&self, stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
-        let live = BrokerRegistry::new(self.zk.observing(stop)).brokers()?;
+        let registry = BrokerRegistry::new(self.zk.observing(stop));
+        let live = registry.brokers(self.config.broker_listener_name())?;
         let skipped: BTreeSet<(String, String)> = live.skipped.into_iter().collect();
         let before = std::mem::replace(&mut *self.told.lock(), skipped.clone());
         for (name, reason) in skipped.difference(&before) {

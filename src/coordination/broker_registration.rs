@@ -14,14 +14,15 @@ const PLAINTEXT: &str = "PLAINTEXT";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BrokerRegistration {
     version: i32,
-    plaintext: Result<BrokerAddress, String>,
+    address: Result<BrokerAddress, String>,
 }
 
 impl BrokerRegistration {
     /// Reads the fields that matter; all others, known or not, may hold anything.
     ///
-    /// The error says why the registration cannot be used at all.
-    pub(crate) fn parse(registration: &[u8]) -> Result<Self, String> {
+    /// `listener` names the one to connect to, `None` leaves the choice to us. The error says why the
+    /// registration cannot be used at all.
+    pub(crate) fn parse(registration: &[u8], listener: Option<&str>) -> Result<Self, String> {
         let json: Value = serde_json::from_slice(registration)
             .map_err(|error| format!("no json, as brokers from 0.8 on write it: {error}"))?;
         let version = json
@@ -33,7 +34,7 @@ impl BrokerRegistration {
             .ok_or_else(|| format!("version is {version}"))?;
         Ok(Self {
             version: i32::try_from(version).unwrap_or(i32::MAX),
-            plaintext: plaintext(&json, version),
+            address: address(&json, version, listener),
         })
     }
 
@@ -42,36 +43,98 @@ impl BrokerRegistration {
         self.version
     }
 
-    /// Where the broker listens in plain text. A broker that does not is alive all the same; the
-    /// error says where it listens instead.
-    pub(crate) fn plaintext(&self) -> Result<&BrokerAddress, &str> {
-        self.plaintext.as_ref().map_err(String::as_str)
+    /// Where the broker listens in plain text, on the listener that was asked for. A broker that does not is
+    /// alive all the same; the error says where it listens instead.
+    pub(crate) fn address(&self) -> Result<&BrokerAddress, &str> {
+        self.address.as_ref().map_err(String::as_str)
     }
 }
 
 /// Version 1 knows only one address. From version 2 on `host` and `port` merely repeat one of the
 /// endpoints, or hold `null` and -1.
-fn plaintext(json: &Value, version: i64) -> Result<BrokerAddress, String> {
+fn address(json: &Value, version: i64, listener: Option<&str>) -> Result<BrokerAddress, String> {
     let endpoints = json.get("endpoints").and_then(Value::as_array);
     let Some(endpoints) = endpoints.filter(|_| version > 1) else {
-        return host_and_port(json);
+        return match listener {
+            // As in Kafka 0.9: what has no endpoints has one that is called after its protocol.
+            Some(name) if name.to_uppercase() != PLAINTEXT => Err(format!(
+                "no listener {name} in a registration that has host and port only"
+            )),
+            _ => host_and_port(json),
+        };
     };
-    let protocols = json.get("listener_security_protocol_map");
-    let mut others = Vec::new();
-    for endpoint in endpoints {
-        let found = endpoint.as_str().map(Endpoint::from_str);
-        match found {
-            Some(Ok(endpoint)) if endpoint.protocol(protocols) == PLAINTEXT => {
-                return endpoint.address();
+    let listeners = Listeners::read(endpoints, json.get("listener_security_protocol_map"));
+    match listener {
+        Some(name) => listeners.named(&name.to_uppercase()),
+        None => listeners.plaintext(),
+    }
+}
+
+/// What a broker of version 2 or later listens on.
+struct Listeners {
+    /// Each with the protocol spoken there.
+    endpoints: Vec<(Endpoint, String)>,
+    /// What is no endpoint, with the reason.
+    unreadable: Vec<String>,
+}
+
+impl Listeners {
+    fn read(endpoints: &[Value], protocols: Option<&Value>) -> Self {
+        let mut listeners = Self {
+            endpoints: Vec::new(),
+            unreadable: Vec::new(),
+        };
+        for endpoint in endpoints {
+            match endpoint.as_str().map(Endpoint::from_str) {
+                Some(Ok(endpoint)) => {
+                    let protocol = endpoint.protocol(protocols);
+                    listeners.endpoints.push((endpoint, protocol));
+                }
+                Some(Err(reason)) => listeners.unreadable.push(reason),
+                None => listeners.unreadable.push(endpoint.to_string()),
             }
-            Some(Err(reason)) => others.push(reason),
-            Some(Ok(_)) | None => others.push(endpoint.to_string()),
+        }
+        listeners
+    }
+
+    /// As in Kafka 1.1.1: the one that is called PLAINTEXT. Unlike there, another one that speaks it will do.
+    fn plaintext(&self) -> Result<BrokerAddress, String> {
+        let plain = self.endpoints.iter();
+        let plain = plain.filter(|(_, protocol)| protocol == PLAINTEXT);
+        let mut usable: Vec<&Endpoint> = plain
+            .map(|(endpoint, _)| endpoint)
+            .filter(|endpoint| endpoint.address().is_ok())
+            .collect();
+        usable.sort_by_key(|endpoint| endpoint.listener != PLAINTEXT);
+        match usable.first() {
+            Some(endpoint) => endpoint.address(),
+            None => Err(format!("no plain-text listener among [{self}]")),
         }
     }
-    Err(format!(
-        "no plain-text listener among [{}]",
-        others.join(", ")
-    ))
+
+    /// `name` is in upper case.
+    fn named(&self, name: &str) -> Result<BrokerAddress, String> {
+        let mut endpoints = self.endpoints.iter();
+        match endpoints.find(|(endpoint, _)| endpoint.listener == name) {
+            Some((endpoint, protocol)) if protocol == PLAINTEXT => endpoint.address(),
+            Some((endpoint, protocol)) => Err(format!(
+                "listener {endpoint} speaks {protocol}, not {PLAINTEXT}"
+            )),
+            None => Err(format!("no listener {name} among [{self}]")),
+        }
+    }
+}
+
+impl fmt::Display for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = |(endpoint, protocol): &(Endpoint, String)| match endpoint.address() {
+            Err(reason) if protocol == PLAINTEXT => reason,
+            _ => endpoint.to_string(),
+        };
+        let mut all: Vec<String> = self.endpoints.iter().map(told).collect();
+        all.extend(self.unreadable.iter().cloned());
+        f.write_str(&all.join(", "))
+    }
 }
 
 fn host_and_port(json: &Value) -> Result<BrokerAddress, String> {
@@ -160,20 +223,35 @@ mod tests {
     use super::*;
 
     fn parsed(json: &str) -> BrokerRegistration {
-        BrokerRegistration::parse(json.as_bytes()).unwrap()
+        BrokerRegistration::parse(json.as_bytes(), None).unwrap()
     }
+
+    fn address_of(json: &str, listener: &str) -> Result<String, String> {
+        let broker = BrokerRegistration::parse(json.as_bytes(), Some(listener)).unwrap();
+        let address = broker.address().map_err(str::to_owned)?;
+        Ok(address.to_string())
+    }
+
+    /// One broker in plain text, and one with several listeners, as each line of brokers registers them.
+    const OF_0_8_2: &str =
+        r#"{"jmx_port":-1,"timestamp":"1784801234567","host":"kafka1","version":1,"port":9092}"#;
+    const OF_0_9_0: &str = r#"{"jmx_port":-1,"timestamp":"1784801234567","endpoints":["PLAINTEXT://kafka1:9092","SSL://kafka1:9093"],"host":"kafka1","version":2,"port":9092}"#;
+    const OF_0_10_1: &str = r#"{"jmx_port":-1,"timestamp":"1784801234567","endpoints":["SASL_SSL://kafka1:9094","PLAINTEXT://kafka1:9092"],"rack":"r1","host":"kafka1","version":3,"port":9092}"#;
+    const OF_0_10_2: &str = r#"{"listener_security_protocol_map":{"INTERNAL":"PLAINTEXT","TUNNEL":"PLAINTEXT","CLIENT":"SASL_SSL"},"endpoints":["INTERNAL://10.0.0.7:9092","TUNNEL://[2001:db8::7]:19092","CLIENT://kafka1:9093"],"rack":"r1","jmx_port":-1,"host":null,"timestamp":"1784801234567","port":-1,"version":4}"#;
+    const OF_2_8: &str = r#"{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","SSL":"SSL"},"endpoints":["SSL://kafka1:9093","PLAINTEXT://kafka1:9092"],"jmx_port":-1,"port":9092,"host":"kafka1","version":5,"timestamp":"1784801234567"}"#;
+    const OF_3_9: &str = r#"{"features":{},"listener_security_protocol_map":{"DOCKER":"PLAINTEXT","PLAINTEXT":"PLAINTEXT"},"endpoints":["DOCKER://kafka:29092","PLAINTEXT://localhost:9092"],"jmx_port":-1,"port":9092,"host":"localhost","version":5,"timestamp":"1784801234567"}"#;
 
     #[track_caller]
     fn listens(json: &str, version: i32, address: &str) {
         let broker = parsed(json);
         assert_eq!(broker.version(), version);
-        assert_eq!(broker.plaintext().unwrap().to_string(), address);
+        assert_eq!(broker.address().unwrap().to_string(), address);
     }
 
     #[track_caller]
     fn alive_but_not_connectable(json: &str, part: &str) {
         let broker = parsed(json);
-        let reason = broker.plaintext().unwrap_err();
+        let reason = broker.address().unwrap_err();
         assert!(reason.contains(part), "`{reason}` lacks `{part}`");
     }
 
@@ -219,6 +297,65 @@ mod tests {
             );
             listens(&json, version, "[::1]:9093");
         }
+    }
+
+    #[test]
+    fn the_listener_called_plaintext_is_chosen_in_every_line_of_brokers() {
+        for (json, version, address) in [
+            (OF_0_8_2, 1, "kafka1:9092"),
+            (OF_0_9_0, 2, "kafka1:9092"),
+            (OF_0_10_1, 3, "kafka1:9092"),
+            (OF_0_10_2, 4, "10.0.0.7:9092"),
+            (OF_2_8, 5, "kafka1:9092"),
+            (OF_3_9, 5, "localhost:9092"),
+        ] {
+            listens(json, version, address);
+        }
+    }
+
+    #[test]
+    fn a_listener_is_chosen_by_its_name_in_any_case() {
+        for (json, listener, address) in [
+            (OF_0_8_2, "plaintext", "kafka1:9092"),
+            (OF_0_9_0, "PLAINTEXT", "kafka1:9092"),
+            (OF_0_10_2, "tunnel", "[2001:db8::7]:19092"),
+            (OF_0_10_2, "INTERNAL", "10.0.0.7:9092"),
+            (OF_3_9, "Docker", "kafka:29092"),
+        ] {
+            assert_eq!(address_of(json, listener).as_deref(), Ok(address), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_listener_that_is_missing_or_encrypted_is_told_with_what_there_is() {
+        for (json, listener, parts) in [
+            (OF_0_8_2, "TUNNEL", ["no listener TUNNEL", "host and port"]),
+            (
+                OF_0_9_0,
+                "TUNNEL",
+                ["no listener TUNNEL", "SSL://kafka1:9093"],
+            ),
+            (OF_0_9_0, "SSL", ["SSL://kafka1:9093", "speaks SSL"]),
+            (
+                OF_0_10_2,
+                "client",
+                ["CLIENT://kafka1:9093", "speaks SASL_SSL"],
+            ),
+            (
+                OF_0_10_2,
+                "PLAINTEXT",
+                ["no listener PLAINTEXT", "INTERNAL://10.0.0.7:9092"],
+            ),
+        ] {
+            let reason = address_of(json, listener).unwrap_err();
+            assert!(parts.iter().all(|part| reason.contains(part)), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_plain_listener_without_an_address_does_not_hide_one_that_has_one() {
+        let json = r#"{"version":4,"endpoints":["PLAINTEXT://:9092","LAN://h:9093"],"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","LAN":"PLAINTEXT"}}"#;
+        listens(json, 4, "h:9093");
     }
 
     #[test]
@@ -286,7 +423,7 @@ mod tests {
             (r#"{"version":0,"host":"h","port":1}"#, "version is 0"),
             (r#"{"version":"1","host":"h","port":1}"#, "version is \"1\""),
         ] {
-            let reason = BrokerRegistration::parse(text.as_bytes()).unwrap_err();
+            let reason = BrokerRegistration::parse(text.as_bytes(), None).unwrap_err();
             assert!(reason.contains(part), "`{reason}` lacks `{part}`");
         }
     }
@@ -323,7 +460,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_registration_makes_the_reader_panic(bytes: Vec<u8>, endpoint in "\\PC{0,40}") {
-            let _ = BrokerRegistration::parse(&bytes);
+            let _ = BrokerRegistration::parse(&bytes, None);
+            let _ = BrokerRegistration::parse(&bytes, Some(&endpoint));
             let _ = endpoint.parse::<Endpoint>();
         }
     }

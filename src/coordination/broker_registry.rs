@@ -22,7 +22,9 @@ impl BrokerRegistry {
     }
 
     /// All live brokers, in two round trips. One that vanishes between the two is left out.
-    pub(crate) fn brokers(&self) -> Result<LiveBrokers, Error> {
+    ///
+    /// `listener` is `broker.listener.name`; `None` takes what speaks plain text.
+    pub(crate) fn brokers(&self, listener: Option<&str>) -> Result<LiveBrokers, Error> {
         let names = self.zk.children(Self::PATH)?.unwrap_or_default();
         let paths: Vec<String> = names
             .iter()
@@ -31,7 +33,7 @@ impl BrokerRegistry {
         let mut brokers = LiveBrokers::default();
         for (name, node) in names.iter().zip(self.zk.get_all(&paths)) {
             if let Some(node) = node? {
-                brokers.add(name, &node.data);
+                brokers.add(name, &node.data, listener);
             }
         }
         brokers.connectable.sort();
@@ -71,17 +73,17 @@ impl LiveBrokers {
     }
 
     /// Unlike Kafka 1.1.1: one broker that cannot be used does not make the others unusable.
-    fn add(&mut self, name: &str, registration: &[u8]) {
+    fn add(&mut self, name: &str, registration: &[u8], listener: Option<&str>) {
         let mut skip = |reason| self.skipped.push((name.to_owned(), reason));
         let Ok(id) = name.parse() else {
             return skip(String::from("its name is no number"));
         };
-        let broker = match BrokerRegistration::parse(registration) {
+        let broker = match BrokerRegistration::parse(registration, listener) {
             Ok(broker) => broker,
             Err(reason) => return skip(reason),
         };
         self.registration_versions.insert(id, broker.version());
-        match broker.plaintext() {
+        match broker.address() {
             Ok(address) => {
                 let address = address.clone();
                 self.connectable.push(Broker { id, address });
@@ -99,11 +101,11 @@ mod tests {
     fn a_broker_that_cannot_be_used_is_skipped_with_its_reason() {
         let mut brokers = LiveBrokers::default();
         assert!(brokers.is_empty());
-        brokers.add("7", br#"{"version":2,"endpoints":["SSL://h:9093"]}"#);
-        brokers.add("x", b"{}");
+        brokers.add("7", br#"{"version":2,"endpoints":["SSL://h:9093"]}"#, None);
+        brokers.add("x", b"{}", None);
         assert!(!brokers.is_empty(), "it is alive");
-        brokers.add("3", b"broker:0.7:9092");
-        brokers.add("10", br#"{"version":1,"host":"h","port":9092}"#);
+        brokers.add("3", b"broker:0.7:9092", None);
+        brokers.add("10", br#"{"version":1,"host":"h","port":9092}"#, None);
         assert_eq!(brokers.connectable.len(), 1);
         assert_eq!(brokers.connectable[0].to_string(), "10 (h:9092)");
         let parts = [("7", "SSL://h:9093"), ("x", "no number"), ("3", "no json")];

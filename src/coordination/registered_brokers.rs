@@ -26,7 +26,7 @@ pub fn registered_brokers(
         session_timeout: timeout,
         connection_timeout: timeout,
     })?;
-    let live = BrokerRegistry::new(zk).brokers()?;
+    let live = BrokerRegistry::new(zk).brokers(None)?;
     for (name, reason) in live.skipped {
         log::warn!("broker {name} is left out: {reason}");
     }

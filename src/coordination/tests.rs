@@ -547,7 +547,7 @@ fn live_brokers_are_listed_whether_they_can_be_used_or_not(kind: ServerKind) {
     let fixture = Fixture::new(kind);
     let registry = BrokerRegistry::new(Arc::clone(&fixture.zk));
     assert!(registry.is_empty().unwrap());
-    assert!(registry.brokers().unwrap().is_empty());
+    assert!(registry.brokers(None).unwrap().is_empty());
     assert!(registry.watch().unwrap());
     fixture.other.put("/brokers/ids", "").unwrap();
     fixture.expect_event(ZkEvent::NodeCreated(String::from(BrokerRegistry::PATH)));
@@ -567,7 +567,7 @@ fn live_brokers_are_listed_whether_they_can_be_used_or_not(kind: ServerKind) {
         .create_ephemeral("/brokers/ids/3", "?")
         .unwrap();
     assert!(!registry.is_empty().unwrap());
-    let brokers = registry.brokers().unwrap();
+    let brokers = registry.brokers(None).unwrap();
     let ids: Vec<_> = brokers.connectable.iter().map(|broker| broker.id).collect();
     assert_eq!(ids, [9, 10]);
     assert_eq!(brokers.skipped[0].0, "3");

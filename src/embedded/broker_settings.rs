@@ -3,16 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which Kafka the brokers behave as.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BrokerVersion {
-    /// 0.8.2: hangs up on what it does not know, and answers newer versions of a request in its own layout.
-    #[default]
-    V0_8_2,
-    /// 0.9.0: says nothing to what it does not know; Fetch and Produce have a version 1.
-    V0_9_0,
-}
+use crate::embedded::broker_version::BrokerVersion;
 
 /// What all brokers of a cluster have in common; the names are those of Kafka's properties.
 #[derive(Clone, Debug)]
@@ -20,6 +11,8 @@ pub(crate) struct BrokerSettings {
     pub(crate) version: BrokerVersion,
     /// Folder with a folder for each topic; `None` for logs in memory only.
     pub(crate) log_dir: Option<PathBuf>,
+    /// `advertised.host.name`: the host that clients are told of; `None` for the one where the brokers listen.
+    pub(crate) advertised_host_name: Option<String>,
     pub(crate) message_max_bytes: usize,
     pub(crate) log_segment_bytes: usize,
     pub(crate) log_retention_bytes: Option<usize>,
@@ -28,6 +21,7 @@ pub(crate) struct BrokerSettings {
     /// they are not.
     pub(crate) auto_create_topics: Option<(i32, usize)>,
     pub(crate) min_insync_replicas: usize,
+    pub(crate) unclean_leader_election: bool,
     /// How long ZooKeeper takes a killed broker for alive.
     pub(crate) session_timeout: Duration,
     pub(crate) offsets_topic_partitions: i32,
@@ -42,12 +36,14 @@ impl Default for BrokerSettings {
         Self {
             version: BrokerVersion::default(),
             log_dir: None,
+            advertised_host_name: None,
             message_max_bytes: 1_000_012,
             log_segment_bytes: 1 << 30,
             log_retention_bytes: None,
             log_retention_time: None,
             auto_create_topics: None,
             min_insync_replicas: 1,
+            unclean_leader_election: false,
             session_timeout: Duration::from_millis(300),
             offsets_topic_partitions: 50,
             offsets_topic_replicas: 3,

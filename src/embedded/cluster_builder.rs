@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::embedded::broker::Brokers;
 use crate::embedded::broker_settings::BrokerSettings;
-use crate::embedded::broker_settings::BrokerVersion;
+use crate::embedded::broker_version::BrokerVersion;
 use crate::embedded::embedded_cluster::EmbeddedCluster;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::embedded::zookeeper::EmbeddedZooKeeperOptions;
@@ -80,6 +80,14 @@ impl ClusterBuilder {
         self
     }
 
+    /// `advertised.host.name`: the host that ZooKeeper and clients are told of, with the port on which the broker
+    /// listens. By default 127.0.0.1, where it listens.
+    #[must_use]
+    pub fn advertised_host_name(mut self, host: impl Into<String>) -> Self {
+        self.settings.advertised_host_name = Some(host.into());
+        self
+    }
+
     /// `message.max.bytes`: larger messages are refused. Default 1,000,012.
     #[must_use]
     pub fn message_max_bytes(mut self, bytes: usize) -> Self {
@@ -112,6 +120,14 @@ impl ClusterBuilder {
     #[must_use]
     pub fn min_insync_replicas(mut self, replicas: usize) -> Self {
         self.settings.min_insync_replicas = replicas;
+        self
+    }
+
+    /// `unclean.leader.election.enable`: whether a replica that lacks messages may lead when none in sync is up, and
+    /// the messages are lost. Default false, unlike Kafka before 0.11.
+    #[must_use]
+    pub fn unclean_leader_election(mut self, is_enabled: bool) -> Self {
+        self.settings.unclean_leader_election = is_enabled;
         self
     }
 

@@ -19,6 +19,7 @@ mod zookeeper;
 
 mod broker;
 mod broker_settings;
+mod broker_version;
 mod faults;
 mod topic_name;
 
@@ -35,7 +36,7 @@ pub use zookeeper::NodeError;
 pub use zookeeper::SessionInfo;
 pub use zookeeper::Stat;
 
-pub use broker_settings::BrokerVersion;
+pub use broker_version::BrokerVersion;
 pub use cluster_builder::ClusterBuilder;
 pub use cluster_description::BrokerDescription;
 pub use cluster_description::ClusterDescription;

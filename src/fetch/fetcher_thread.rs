@@ -87,6 +87,7 @@ impl FetcherThread {
             receive_buffer_bytes: context.config.socket_receive_buffer_bytes().unwrap_or(0),
             client_id: context.config.client_id().to_owned(),
             broker_version: version,
+            address_map: context.config.broker_address_map().clone(),
         };
         let (wake, woken) = bounded(1);
         let shared = Arc::new(Shared {

@@ -155,6 +155,7 @@ impl Bench {
                 socket_timeout: config.socket_timeout(),
                 backoff: config.refresh_leader_backoff(),
                 max_age: config.metadata_max_age(),
+                address_map: config.broker_address_map().clone(),
             },
         );
         let context = FetchContext {

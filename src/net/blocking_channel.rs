@@ -3,11 +3,13 @@
 use std::io;
 use std::io::BufReader;
 use std::io::Write;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use crate::cluster::BrokerAddress;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::net::canceller::Canceller;
 use crate::net::connect::connect;
@@ -30,12 +32,14 @@ pub(crate) type ResponseBody<'a> = Reader<&'a mut BufReader<DeadlineSocket>>;
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// How a [`BlockingChannel`] connects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelOptions {
     /// For resolving the host and trying all its addresses together.
     pub(crate) connect_timeout: Duration,
     /// SO_RCVBUF in bytes; 0 leaves the system's default.
     pub(crate) receive_buffer_bytes: usize,
+    /// Where brokers are reached, if not where they say.
+    pub(crate) address_map: BrokerAddressMap,
 }
 
 /// The answer that a request waits for.
@@ -83,7 +87,11 @@ impl BlockingChannel {
     /// Another channel to the same broker, not connected yet. Only one of the two may be connected at a time, or the
     /// canceller ends only the one that connected last.
     pub(crate) fn another(&self) -> Self {
-        Self::new(self.address.clone(), self.options, self.canceller.clone())
+        Self::new(
+            self.address.clone(),
+            self.options.clone(),
+            self.canceller.clone(),
+        )
     }
 
     pub(crate) fn address(&self) -> &BrokerAddress {
@@ -110,13 +118,9 @@ impl BlockingChannel {
         if self.is_connected() {
             return Ok(());
         }
-        let socket = connect(
-            &self.address,
-            self.options.receive_buffer_bytes,
-            self.options.connect_timeout,
-            &self.canceller,
-        )
-        .map_err(|source| self.lost("connecting", source))?;
+        let socket = self
+            .open()
+            .map_err(|source| self.lost("connecting", source))?;
         let socket = Arc::new(socket);
         if !self.canceller.adopt(&socket) {
             return Err(Error::Closed);
@@ -176,6 +180,21 @@ impl BlockingChannel {
             Err(Failure::Socket(source)) => Err(self.lost("waiting for the answer", source)),
             Err(Failure::Answer(source)) => Err(self.unusable(expected.api, source)),
         }
+    }
+
+    /// The one place that leaves the address which the broker advertises, wherever that was heard.
+    fn open(&self) -> io::Result<TcpStream> {
+        let reachable = self.options.address_map.reachable(&self.address);
+        let socket = connect(
+            reachable.unwrap_or(&self.address),
+            self.options.receive_buffer_bytes,
+            self.options.connect_timeout,
+            &self.canceller,
+        );
+        socket.map_err(|source| match reachable {
+            Some(reachable) => io::Error::new(source.kind(), format!("at {reachable}: {source}")),
+            None => source,
+        })
     }
 
     /// Disconnects because of `source`. Cancelled calls fail with whatever; the caller hears why.

@@ -10,6 +10,7 @@ use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::broker_directory::BrokerDirectory;
@@ -33,6 +34,8 @@ pub(crate) struct ClusterMetadataOptions {
     pub(crate) backoff: Duration,
     /// `metadata.max.age.ms`: how old a view may be before [`ClusterMetadata::view_of`] asks again.
     pub(crate) max_age: Duration,
+    /// `broker.address.map`.
+    pub(crate) address_map: BrokerAddressMap,
 }
 
 /// Knows brokers, partitions and leaders, as immutable [`ClusterView`]s with rising version numbers.

@@ -92,6 +92,7 @@ impl<'a> MetadataRound<'a> {
         let options = ChannelOptions {
             connect_timeout: self.options.socket_timeout,
             receive_buffer_bytes: 0,
+            address_map: self.options.address_map.clone(),
         };
         let client_id = self.options.client_id.clone();
         let canceller = self.canceller.clone();

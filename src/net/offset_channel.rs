@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::blocking_channel::ChannelOptions;
@@ -39,6 +40,8 @@ pub(crate) struct OffsetChannelOptions {
     pub(crate) group: String,
     /// `client.id`.
     pub(crate) client_id: String,
+    /// `broker.address.map`.
+    pub(crate) address_map: BrokerAddressMap,
     /// `offsets.channel.socket.timeout.ms`: for connecting to one broker, and again for its answer.
     pub(crate) socket_timeout: Duration,
     /// `offsets.channel.backoff.ms`: between two rounds of the search for the coordinator.
@@ -288,6 +291,7 @@ impl OffsetChannel {
         let options = ChannelOptions {
             connect_timeout: self.options.socket_timeout,
             receive_buffer_bytes: 0,
+            address_map: self.options.address_map.clone(),
         };
         let client_id = self.options.client_id.clone();
         RequestChannel::new(address.clone(), options, client_id, self.canceller.clone())

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::net::blocking_channel::ChannelOptions;
 use crate::net::broker_version::BrokerVersion;
@@ -53,6 +54,8 @@ pub struct SimpleConsumerOptions {
     pub client_id: String,
     /// Which Kafka the broker runs. Default [`BrokerVersion::V0_8`], which is right for every broker up to 3.9.
     pub broker_version: BrokerVersion,
+    /// Where the broker is reached, if not where it says. Default empty.
+    pub address_map: BrokerAddressMap,
 }
 
 impl Default for SimpleConsumerOptions {
@@ -62,6 +65,7 @@ impl Default for SimpleConsumerOptions {
             receive_buffer_bytes: 64 * 1024,
             client_id: String::new(),
             broker_version: BrokerVersion::default(),
+            address_map: BrokerAddressMap::default(),
         }
     }
 }
@@ -135,6 +139,7 @@ impl SimpleConsumer {
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
             receive_buffer_bytes: options.receive_buffer_bytes,
+            address_map: options.address_map,
         };
         Ok(Self {
             channel: Mutex::new(

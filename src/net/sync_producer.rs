@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::cluster::BrokerAddress;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::net::blocking_channel::ChannelOptions;
 use crate::net::canceller::Canceller;
@@ -26,6 +27,8 @@ pub struct SyncProducerOptions {
     pub socket_timeout: Duration,
     /// What the broker's logs, quotas and metrics call us; of ASCII letters, digits, `.`, `_` and `-`. Default empty.
     pub client_id: String,
+    /// Where the broker is reached, if not where it says. Default empty.
+    pub address_map: BrokerAddressMap,
 }
 
 impl Default for SyncProducerOptions {
@@ -33,6 +36,7 @@ impl Default for SyncProducerOptions {
         Self {
             socket_timeout: Duration::from_secs(10),
             client_id: String::new(),
+            address_map: BrokerAddressMap::default(),
         }
     }
 }
@@ -63,6 +67,7 @@ impl SyncProducer {
         let channel = ChannelOptions {
             connect_timeout: options.socket_timeout,
             receive_buffer_bytes: 0,
+            address_map: options.address_map,
         };
         let channel = RequestChannel::new(
             address.clone(),
@@ -153,6 +158,7 @@ mod tests {
         let options = SyncProducerOptions {
             socket_timeout,
             client_id: String::from("test-producer"),
+            ..SyncProducerOptions::default()
         };
         SyncProducer::new(address, options).unwrap()
     }

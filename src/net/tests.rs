@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::cluster::Broker;
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::BrokerDirectory;
@@ -191,6 +192,7 @@ fn a_dead_broker_takes_its_leaders_away_and_leaves_those_that_only_miss_a_replic
             socket_timeout: Duration::from_secs(20),
             backoff: Duration::ZERO,
             max_age: Duration::from_secs(20),
+            address_map: BrokerAddressMap::default(),
         };
         let metadata = ClusterMetadata::new(Arc::new(OneBroker(broker.as_broker(0))), options);
         let topics = topics.map(String::from);

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
+use crate::support::Cluster;
 use crate::support::JavaCommand;
 use crate::support::JavaProcess;
 use crate::support::KafkaVersion;

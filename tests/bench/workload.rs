@@ -17,6 +17,7 @@ use crate::limit;
 use crate::original;
 use crate::ours;
 use crate::report::Reading;
+use crate::support::Cluster;
 use crate::support::RealCluster;
 
 const PARTITIONS: i32 = 4;

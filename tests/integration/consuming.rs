@@ -22,26 +22,11 @@ use crate::reading::wait_until;
 
 const PER_KIND: i32 = 50;
 
-/// Sets of every codec, and one of each within another.
-fn produce_all_kinds(cluster: &EmbeddedCluster, topic: &str, partition: i32) -> i32 {
+/// A set of each codec within another one. The other sets are those of `tests/scenarios/consuming.rs`.
+fn produce_sets_within_sets(cluster: &EmbeddedCluster, topic: &str, partition: i32) -> i32 {
     let of = TopicPartition::new(topic, partition);
     let mut number = 0;
-    let codecs = [Codec::Gzip, Codec::Snappy, Codec::Lz4];
-    let plain = [None].into_iter();
-    for codec in plain.chain(codecs.map(Some)) {
-        let mut set = match codec {
-            None => MessageSetBuilder::new(),
-            Some(codec) => MessageSetBuilder::compressed(codec),
-        };
-        for _ in 0..PER_KIND {
-            let value = numbered(partition, number);
-            set.message(0, None, Some(value.as_bytes())).unwrap();
-            number += 1;
-        }
-        let set = set.build().unwrap();
-        cluster.produce_set(&of, &set, RequiredAcks::All).unwrap();
-    }
-    for codec in codecs {
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
         let mut inner = MessageSetBuilder::compressed(codec);
         for _ in 0..PER_KIND {
             let value = numbered(partition, number);
@@ -57,7 +42,7 @@ fn produce_all_kinds(cluster: &EmbeddedCluster, topic: &str, partition: i32) -> 
 }
 
 #[test]
-fn every_message_of_every_codec_arrives_once_and_in_order_with_any_number_of_streams() {
+fn sets_within_sets_arrive_once_and_in_order_with_any_number_of_streams() {
     for version in [BrokerVersion::V0_8_2, BrokerVersion::V0_9_0] {
         let cluster = quick_cluster()
             .version(version)
@@ -67,7 +52,7 @@ fn every_message_of_every_codec_arrives_once_and_in_order_with_any_number_of_str
             .unwrap();
         let mut end = 0;
         for partition in 0..4 {
-            end = produce_all_kinds(&cluster, "orders", partition);
+            end = produce_sets_within_sets(&cluster, "orders", partition);
         }
         for count in [1, 3, 6] {
             let connector = connect(config(&cluster, &format!("with-{count}")));
@@ -101,49 +86,6 @@ fn a_new_member_goes_on_where_the_last_one_stopped() {
     second.shutdown();
     let third = connect(config(&cluster, "g"));
     read(&mut streams(&third, "orders", 1)[0], 50..100);
-}
-
-#[test]
-fn a_topic_that_comes_later_and_partitions_that_are_added_are_consumed() {
-    // D70: the original took partitions from a list of brokers that knew less than ZooKeeper.
-    let cluster = quick_cluster().brokers(2).start().unwrap();
-    let connector = connect(config(&cluster, "g"));
-    let mut reading = Reading::start(streams(&connector, "late", 2));
-    cluster.create_topic("late", 2, 1).unwrap();
-    produce_numbers(&cluster, "late", 2, 0..20);
-    reading.until_numbers(2, 20);
-    cluster.add_partitions("late", 5).unwrap();
-    produce_numbers(&cluster, "late", 5, 20..40);
-    reading.until("the new partitions are read", |reading| {
-        let counts: Vec<usize> = reading.seen.values().map(Vec::len).collect();
-        counts == [40, 40, 20, 20, 20]
-    });
-    assert!(reading.errors.is_empty());
-}
-
-#[test]
-fn a_topic_that_is_deleted_and_made_anew_is_consumed_anew() {
-    // D13: the original kept the partitions of a deleted topic, and had it created again by asking for it.
-    let cluster = quick_cluster()
-        .auto_create_topics(7, 1)
-        .topic("orders", 2, 1)
-        .start()
-        .unwrap();
-    let connector = connect(config(&cluster, "g"));
-    let mut reading = Reading::start(streams(&connector, "orders", 2));
-    produce_numbers(&cluster, "orders", 2, 0..20);
-    reading.until_numbers(2, 20);
-    cluster.delete_topic("orders").unwrap();
-    wait_until("the partitions are given up", || {
-        connector.owned_partitions().is_empty()
-    });
-    assert!(cluster.describe().partitions.is_empty(), "made by asking");
-    cluster.create_topic("orders", 3, 1).unwrap();
-    produce_numbers(&cluster, "orders", 3, 20..25);
-    reading.until("the new topic is read", |reading| {
-        let counts: Vec<usize> = reading.seen.values().map(Vec::len).collect();
-        counts == [25, 25, 5]
-    });
 }
 
 #[test]
@@ -234,28 +176,4 @@ fn a_log_that_was_cut_behind_the_consumer_is_gone_on_with() {
     // The position is beyond the new end, so the smallest offset is taken.
     reading.until_numbers(1, 15);
     reading.assert_once_in_order(1, 15);
-}
-
-#[test]
-fn a_stream_that_stands_still_holds_up_only_its_own_partitions() {
-    // D46: the original's fetcher waited for room in one queue and fetched nothing for the others meanwhile.
-    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
-    let connector = connect(
-        config(&cluster, "g")
-            .queued_max_message_chunks(1)
-            .fetch_message_max_bytes(200),
-    );
-    let mut streams = streams(&connector, "orders", 2);
-    produce_numbers(&cluster, "orders", 2, 0..300);
-    let mut read = streams.pop().unwrap();
-    let first = next(&mut read).unwrap();
-    for number in 1..300 {
-        let message = next(&mut read).unwrap();
-        assert_eq!(value(&message), numbered(first.partition(), number));
-    }
-    let mut stalled = streams.pop().unwrap();
-    for number in 0..300 {
-        let message = next(&mut stalled).unwrap();
-        assert_eq!(value(&message), numbered(1 - first.partition(), number));
-    }
 }

@@ -270,6 +270,31 @@ fn lines_find_the_new_leader_after_the_death_of_the_old_one() {
 }
 
 #[test]
+fn brokers_of_another_network_are_written_to_and_read_through_an_address_map() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .advertised_host_name("kafka.invalid")
+        .start()
+        .unwrap();
+    let reachable = &cluster.bootstrap()[0];
+    let map = format!("kafka.invalid:{}={reachable}", reachable.port);
+    let zookeeper = cluster.connect_string();
+    let to = ["--zookeeper", zookeeper.as_str()];
+    let (status, stderr) = produce(to, "orders", &["--broker-address-map", &map], "a\nb\n");
+    assert_eq!(status, 0, "{stderr}");
+    let property = format!("broker.address.map={map}");
+    let words = ["consume", to[0], to[1], "--topic", "orders"];
+    let more = ["--from-beginning", "--max-messages", "2", "--property"];
+    let (status, stdout, stderr) = kzc(&[&words[..], &more, &[&property]].concat(), "");
+    assert_eq!((status, stdout.as_str()), (0, "a\nb\n"), "{stderr}");
+
+    let property = "broker.address.map=kafka.invalid";
+    let (status, _, stderr) = kzc(&[&words[..], &more, &[property]].concat(), "");
+    assert_eq!(status, 2, "{stderr}");
+    assert!(stderr.contains("`kafka.invalid` is not"), "{stderr}");
+}
+
+#[test]
 fn a_topic_or_broker_that_is_not_there_is_named_with_status_1() {
     let cluster = EmbeddedCluster::builder().start().unwrap();
     let broker = cluster.bootstrap()[0].to_string();

@@ -266,6 +266,33 @@ fn the_tests_that_the_catalogue_names_exist() {
     assert_none(&complaints);
 }
 
+#[test]
+fn every_scenario_is_on_a_list() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let lists = fs::read_to_string(folder.join("mod.rs")).unwrap();
+    let mut complaints = Vec::new();
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let source = fs::read_to_string(&path).unwrap();
+        for function in source.split("\npub(crate) fn ").skip(1) {
+            let (name, rest) = function.split_once('(').unwrap();
+            if !rest.trim_start().starts_with("version: impl Version,\n) {")
+                && !rest.starts_with("version: impl Version) {")
+            {
+                continue;
+            }
+            count += 1;
+            if !lists.contains(&format!("scenarios::{file}::{name},\n")) {
+                complaints.push(format!("{file}::{name} is played nowhere"));
+            }
+        }
+    }
+    assert!(count > 30, "{count} scenarios were found");
+    assert_none(&complaints);
+}
+
 /// A full stop, a blank and a capital within a line; abbreviations do not go on with a capital.
 fn has_two_sentences(line: &str) -> bool {
     let bytes = line.as_bytes();

@@ -9,10 +9,19 @@
     clippy::unwrap_used
 )]
 
+#[cfg(all(feature = "cli", feature = "embedded"))]
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+#[path = "../support/mod.rs"]
+mod support;
+
 #[cfg(feature = "cli")]
 mod kzc;
 mod layering;
 
+#[cfg(feature = "embedded")]
+mod advertised_addresses;
 #[cfg(feature = "embedded")]
 mod assignments;
 #[cfg(feature = "embedded")]
@@ -39,6 +48,8 @@ mod offsets_in_kafka;
 #[cfg(feature = "embedded")]
 #[path = "../../docs/examples/offsets_with_results.rs"]
 mod offsets_with_results;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+mod on_embedded;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]

@@ -11,7 +11,18 @@ use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 use serde_json::json;
 
+use crate::scenarios::topics_support::LIMIT;
+use crate::scenarios::topics_support::Reader;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::connect;
+use crate::scenarios::topics_support::join;
+use crate::scenarios::topics_support::only_stream;
+use crate::scenarios::topics_support::produce_numbers;
+use crate::scenarios::topics_support::shut_down;
+use crate::scenarios::topics_support::timed;
+use crate::scenarios::topics_support::wait_for_event;
 use crate::support::BrokerConnection;
+use crate::support::Cluster;
 use crate::support::Kafka;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
@@ -19,16 +30,6 @@ use crate::support::ZooKeeper;
 use crate::support::ZooKeeperShell;
 use crate::support::free_port;
 use crate::support::wait_until;
-use crate::topics_support::LIMIT;
-use crate::topics_support::Reader;
-use crate::topics_support::config;
-use crate::topics_support::connect;
-use crate::topics_support::join;
-use crate::topics_support::only_stream;
-use crate::topics_support::produce_numbers;
-use crate::topics_support::shut_down;
-use crate::topics_support::timed;
-use crate::topics_support::wait_for_event;
 
 fn refused(config: ConsumerConfigBuilder) -> Error {
     let connected = config.build().and_then(ConsumerConnector::connect);
@@ -64,7 +65,7 @@ fn a_wrong_zookeeper_address_is_an_error_that_names_it_and_comes_in_time() {
 
 #[test]
 fn a_chroot_holds_the_whole_cluster_and_a_missing_one_is_not_created() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let zookeeper = ZooKeeper::start();
         let root = ZooKeeperShell::connect(&zookeeper.connect_string());
         root.put("/kafka/one", "").unwrap();
@@ -173,7 +174,7 @@ fn illegal_names_are_refused_before_anything_is_written() {
 
 #[test]
 fn nodes_of_others_that_make_no_sense_are_named_and_the_rest_is_consumed() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let cluster = RealCluster::start(version, 1);
         cluster.create_topic("orders", 2, 1);
         for partition in 0..2 {

@@ -14,16 +14,17 @@ use kafka_zk_consumer::StreamError;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::protocol::OffsetTime;
 
+use crate::scenarios::topics_support::LIMIT;
+use crate::scenarios::topics_support::Reader;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::connect;
+use crate::scenarios::topics_support::only_stream;
+use crate::scenarios::topics_support::produce_numbers;
+use crate::scenarios::topics_support::shut_down;
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
-use crate::topics_support::LIMIT;
-use crate::topics_support::Reader;
-use crate::topics_support::config;
-use crate::topics_support::connect;
-use crate::topics_support::only_stream;
-use crate::topics_support::produce_numbers;
-use crate::topics_support::shut_down;
 
 fn orders(partition: i32) -> TopicPartition {
     TopicPartition::new("orders", partition)
@@ -45,7 +46,7 @@ fn assert_silent(stream: &mut MessageStream) {
 
 #[test]
 fn positions_are_missed_sought_held_and_found_by_time() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let cluster = RealCluster::start(version, 1);
         cluster.create_topic_with("orders", 1, 1, &[("segment.bytes", "2000")]);
         for from in (0..200).step_by(20) {
@@ -96,7 +97,7 @@ fn positions_are_missed_sought_held_and_found_by_time() {
 
 #[test]
 fn chosen_partitions_need_no_group_and_outlive_a_killed_leader() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let overrides = [("unclean.leader.election.enable", "false")];
         let mut cluster = RealCluster::start_with(version, 2, &overrides);
         cluster.create_topic("orders", 3, 2);
@@ -136,7 +137,7 @@ fn chosen_partitions_need_no_group_and_outlive_a_killed_leader() {
         }
         shut_down(&connector);
         reader.finish();
-        let stored = crate::member::stored_offset(&cluster.shell(), "g", "orders", 2);
+        let stored = crate::scenarios::member::stored_offset(&cluster.shell(), "g", "orders", 2);
         assert!(stored >= Some(19), "{version:?}: {stored:?}");
     }
 }
@@ -166,7 +167,7 @@ impl RebalanceListener for FromTo {
 
 #[test]
 fn a_listener_says_where_partitions_start_and_where_the_next_owner_goes_on() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let cluster = RealCluster::start(version, 1);
         cluster.create_topic("orders", 2, 1);
         for partition in 0..2 {

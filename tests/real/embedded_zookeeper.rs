@@ -7,7 +7,6 @@ use std::time::Duration;
 use kafka_zk_consumer::embedded::EmbeddedZooKeeper;
 use kafka_zk_consumer::embedded::EmbeddedZooKeeperOptions;
 
-use crate::support::Components;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::ConsoleProducer;
@@ -47,7 +46,7 @@ fn play(connect_string: &str) -> (Vec<String>, Vec<String>) {
     let input = folder.path().join("input");
     fs::write(&input, SCRIPT).unwrap();
     let main_class = "org.apache.zookeeper.ZooKeeperMain";
-    let printed = JavaCommand::new("zkCli", &Components::zookeeper_3_4_6(), main_class)
+    let printed = JavaCommand::new("zkCli", &KafkaVersion::V0_8_2_2.class_path(), main_class)
         .arguments(["-server", connect_string])
         .input(&input)
         .run(folder.path(), LIMIT);

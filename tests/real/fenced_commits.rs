@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::member::InProcess;
-use crate::member::config;
-use crate::member::produce;
-use crate::member::stored_offset;
-use crate::member::wait_for_owners;
+use crate::scenarios::member::InProcess;
+use crate::scenarios::member::config;
+use crate::scenarios::member::produce;
+use crate::scenarios::member::stored_offset;
+use crate::scenarios::member::wait_for_owners;
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::KafkaVersion;

@@ -16,22 +16,23 @@ use kafka_zk_consumer::Event;
 use serde_json::json;
 use socket2::SockRef;
 
+use crate::scenarios::topics_support::LIMIT;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::join;
+use crate::scenarios::topics_support::shut_down;
+use crate::scenarios::topics_support::timed;
 use crate::support::BrokerConnection;
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
-use crate::topics_support::LIMIT;
-use crate::topics_support::config;
-use crate::topics_support::join;
-use crate::topics_support::shut_down;
-use crate::topics_support::timed;
 
 const ID: i32 = 77;
 const CLIENT: &str = "victim";
 
 #[test]
 fn a_leader_that_hangs_or_answers_nonsense_costs_its_own_partition_only() {
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let mut cluster = RealCluster::start(version, 1);
         let fake = FakeBroker::start();
         let shell = cluster.shell();

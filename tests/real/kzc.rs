@@ -9,7 +9,8 @@ use std::process::Output;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::member::KilledOnDrop;
+use crate::scenarios::member::KilledOnDrop;
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;

@@ -9,34 +9,30 @@
     clippy::unwrap_used
 )]
 
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod bad_input;
 mod bad_messages;
-mod connector;
 mod consuming;
 mod control;
 mod embedded_brokers;
 mod embedded_zookeeper;
+mod every_broker;
 mod fenced_commits;
 mod hostile_brokers;
 mod kcat;
-mod killed_members;
 mod kzc;
-mod leader_change;
-mod member;
 mod mixed_filters;
 mod mixed_groups;
-mod numbered;
 mod offsets_in_kafka;
-mod outages;
+mod on_first_brokers;
 mod positions;
 mod readme;
 mod resuming;
 mod shutdowns;
-mod stalled_streams;
 mod support_itself;
-mod taken_nodes;
 mod topics;
-mod topics_support;
+mod upgrades;

@@ -12,14 +12,17 @@ use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 use kafka_zk_consumer::java_hash;
 
-use crate::member::Numbers;
-use crate::member::OffsetWatch;
-use crate::member::Process;
-use crate::member::missing;
-use crate::member::numbers;
-use crate::member::owners;
-use crate::member::range;
-use crate::numbered::NumberedProducer;
+use crate::scenarios::member::Numbers;
+use crate::scenarios::member::OffsetWatch;
+use crate::scenarios::member::Process;
+use crate::scenarios::member::missing;
+use crate::scenarios::member::numbers;
+use crate::scenarios::member::owners;
+use crate::scenarios::member::range;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::topics_support::Reader;
+use crate::scenarios::topics_support::connect;
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::KafkaVersion;
@@ -27,8 +30,6 @@ use crate::support::MirrorMaker;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
-use crate::topics_support::Reader;
-use crate::topics_support::connect;
 
 const GROUP: &str = "filtered";
 /// Topics with their partitions; the last one comes when the group is at work.
@@ -66,7 +67,7 @@ fn filters_of_0_9_0_1_and_ours_share_topics_by_round_robin() {
 }
 
 fn share(version: KafkaVersion, strategy: Strategy) {
-    let mut cluster = RealCluster::start(version, 1);
+    let cluster = RealCluster::start(version, 1);
     let shell = cluster.shell();
     for (topic, partitions) in TOPICS {
         store_offsets(&shell, topic, partitions);
@@ -89,11 +90,7 @@ fn share(version: KafkaVersion, strategy: Strategy) {
     for (topic, partitions) in present.clone() {
         cluster.create_topic(topic, partitions, 1);
         flows.push(NumberedProducer::start_from(
-            &mut cluster,
-            topic,
-            partitions,
-            first,
-            PACE,
+            &cluster, topic, partitions, first, PACE,
         ));
         first += partitions;
     }
@@ -115,11 +112,7 @@ fn share(version: KafkaVersion, strategy: Strategy) {
     let (topic, partitions) = TOPICS[2];
     cluster.create_topic(topic, partitions, 1);
     flows.push(NumberedProducer::start_from(
-        &mut cluster,
-        topic,
-        partitions,
-        first,
-        PACE,
+        &cluster, topic, partitions, first, PACE,
     ));
     present.push(TOPICS[2]);
     settles(&shell, strategy, &present, 4);

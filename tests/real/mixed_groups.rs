@@ -3,23 +3,24 @@
 
 use std::time::Duration;
 
-use crate::member::Numbers;
-use crate::member::OffsetWatch;
-use crate::member::Process;
-use crate::member::config;
-use crate::member::kzc_consume;
-use crate::member::missing;
-use crate::member::numbers;
-use crate::member::owners;
-use crate::member::wait_for_owners;
-use crate::numbered::NumberedProducer;
+use crate::scenarios::member::Numbers;
+use crate::scenarios::member::OffsetWatch;
+use crate::scenarios::member::Process;
+use crate::scenarios::member::config;
+use crate::scenarios::member::kzc_consume;
+use crate::scenarios::member::missing;
+use crate::scenarios::member::numbers;
+use crate::scenarios::member::owners;
+use crate::scenarios::member::wait_for_owners;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::topics_support::connect;
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
-use crate::topics_support::connect;
 
 const GROUP: &str = "mixed";
 const TOPIC: &str = "orders";
@@ -45,14 +46,58 @@ fn members_of_0_9_0_1_share_a_group_with_ours_on_0_9_0_1() {
     share_a_group(KafkaVersion::V0_9_0_1, KafkaVersion::V0_9_0_1);
 }
 
+// The original was part of Kafka up to 1.1; clients must not be newer than their brokers.
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_10_2_2_share_a_group_with_ours_on_0_10_2_2() {
+    share_a_group(KafkaVersion::V0_10_2_2, KafkaVersion::V0_10_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_8_2_2_share_a_group_with_ours_on_0_11_0_3() {
+    share_a_group(KafkaVersion::V0_11_0_3, KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_1_1_1_share_a_group_with_ours_on_1_1_1() {
+    share_a_group(KafkaVersion::V1_1_1, KafkaVersion::V1_1_1);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_1_1_1_share_a_group_with_ours_on_2_3_1() {
+    share_a_group(KafkaVersion::V2_3_1, KafkaVersion::V1_1_1);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_8_2_2_share_a_group_with_ours_on_2_8_2() {
+    share_a_group(KafkaVersion::V2_8_2, KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_0_8_2_2_share_a_group_with_ours_on_3_9_2() {
+    share_a_group(KafkaVersion::V3_9_2, KafkaVersion::V0_8_2_2);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn members_of_1_1_1_share_a_group_with_ours_on_3_9_2() {
+    share_a_group(KafkaVersion::V3_9_2, KafkaVersion::V1_1_1);
+}
+
 /// Joins and leaves of both sides while messages flow: ours `b`, the original `a`, ours `c`, then `a`
 /// leaves, comes back as `d`, and ours leave. Ours are `kzc consume`.
 fn share_a_group(brokers: KafkaVersion, original: KafkaVersion) {
-    let mut cluster = RealCluster::start(brokers, 1);
+    let cluster = RealCluster::start(brokers, 1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     let shell = cluster.shell();
     let settled = |threads: &[&str]| wait_for_owners(&shell, GROUP, TOPIC, PARTITIONS, threads);
-    let flow = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let flow = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     let guard = OffsetWatch::start(&cluster.connect_string(), GROUP, TOPIC, PARTITIONS);
 
     let mut b = join(&cluster, "b");

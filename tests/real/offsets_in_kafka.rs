@@ -7,21 +7,22 @@ use kafka_zk_consumer::OffsetsStorage;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::java_hash;
 
-use crate::member::InProcess;
-use crate::member::Numbers;
-use crate::member::Process;
-use crate::member::config;
-use crate::member::kzc_consume;
-use crate::member::numbers;
-use crate::member::produce;
-use crate::member::stored_offset;
+use crate::scenarios::member::InProcess;
+use crate::scenarios::member::Numbers;
+use crate::scenarios::member::Process;
+use crate::scenarios::member::config;
+use crate::scenarios::member::kzc_consume;
+use crate::scenarios::member::numbers;
+use crate::scenarios::member::produce;
+use crate::scenarios::member::stored_offset;
+use crate::scenarios::topics_support::connect;
+use crate::scenarios::topics_support::only_stream;
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
-use crate::topics_support::connect;
-use crate::topics_support::only_stream;
 
 const GROUP: &str = "kept-by-brokers";
 const TOPIC: &str = "orders";
@@ -109,7 +110,7 @@ fn read_by_ours(zookeeper: &str, count: usize) -> Numbers {
 fn a_member_that_joins_right_after_a_restart_of_its_coordinator_is_not_reset() {
     // D36: just after its start a broker of 0.8.2 knows no partition, then it coordinates nothing, then it loads; the
     // original began at an end of the log.
-    for version in KafkaVersion::ALL {
+    for version in KafkaVersion::BY_DEFAULT {
         let mut cluster = RealCluster::start(version, 1);
         cluster.create_topic(TOPIC, PARTITIONS, 1);
         let zookeeper = cluster.connect_string();

@@ -3,6 +3,7 @@
 use std::env;
 use std::process::Command;
 
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 

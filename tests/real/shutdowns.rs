@@ -15,19 +15,20 @@ use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 
-use crate::numbered::GROUP;
-use crate::numbered::Journal;
-use crate::numbered::Member;
-use crate::numbered::NumberedProducer;
-use crate::numbered::SOON;
-use crate::numbered::TOPIC;
-use crate::numbered::id_path;
-use crate::numbered::member_config;
-use crate::numbered::owner_path;
+use crate::scenarios::numbered::GROUP;
+use crate::scenarios::numbered::Journal;
+use crate::scenarios::numbered::Member;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::numbered::SOON;
+use crate::scenarios::numbered::TOPIC;
+use crate::scenarios::numbered::id_path;
+use crate::scenarios::numbered::member_config;
+use crate::scenarios::numbered::owner_path;
+use crate::scenarios::topics_support::shut_down;
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::wait_until;
-use crate::topics_support::shut_down;
 
 const PARTITIONS: i32 = 4;
 const ALONE: &str = "KZC_ALONE";
@@ -112,11 +113,11 @@ fn cluster() -> RealCluster {
 }
 
 fn running() -> Running {
-    let mut cluster = cluster();
+    let cluster = cluster();
     let journal = Journal::default();
     let member = Member::join(config(&cluster), &journal);
     let pace = Duration::from_millis(10);
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, pace);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, pace);
     journal.wait_for_flow(PARTITIONS);
     assert!(
         threads().contains(&"rebalance".to_owned()),
@@ -331,9 +332,9 @@ fn when_all_brokers_hang() {
 #[test]
 fn when_nobody_reads() {
     alone("when_nobody_reads", || {
-        let mut cluster = cluster();
+        let cluster = cluster();
         let pace = Duration::from_millis(1);
-        let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, pace);
+        let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, pace);
         let config = config(&cluster)
             .queued_max_message_chunks(1)
             .build()

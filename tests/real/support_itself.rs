@@ -10,6 +10,7 @@ use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::support::Cluster;
 use crate::support::ConsoleConsumer;
 use crate::support::ConsoleConsumerOptions;
 use crate::support::ConsoleProducer;
@@ -100,6 +101,27 @@ fn elects_another_leader(version: KafkaVersion) {
     assert_eq!(cluster.produce("letters", 2, &["x"]), 0);
     cluster.delete_topic("letters");
     assert_eq!(cluster.partition_state("letters", 0), None);
+}
+
+/// What the table of tested brokers in docs/compatibility.md says.
+pub(crate) fn a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release(
+    version: KafkaVersion,
+) {
+    let (zookeeper, registration) = match version {
+        KafkaVersion::V0_8_2_2 => ("3.4.6", 1),
+        KafkaVersion::V0_9_0_1 => ("3.4.6", 2),
+        KafkaVersion::V0_10_2_2 => ("3.4.9", 4),
+        KafkaVersion::V0_11_0_3 | KafkaVersion::V1_1_1 | KafkaVersion::V2_3_1 => ("3.4.10", 4),
+        KafkaVersion::V2_8_2 => ("3.5.9", 5),
+        KafkaVersion::V3_9_2 => ("3.8.4", 5),
+    };
+    let mut cluster = RealCluster::start(version, 1);
+    let answer = cluster.zookeeper().ask("srvr").unwrap();
+    let expected = format!("Zookeeper version: {zookeeper}-");
+    assert!(answer.starts_with(&expected), "{answer}");
+    let node = cluster.shell().get("/brokers/ids/0").unwrap();
+    let node: serde_json::Value = serde_json::from_str(&node).unwrap();
+    assert_eq!(node["version"], registration, "{node}");
 }
 
 #[test]

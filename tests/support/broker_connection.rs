@@ -10,6 +10,8 @@ use std::time::Duration;
 const PRODUCE: i16 = 0;
 const METADATA: i16 = 3;
 const REPLICA_NOT_AVAILABLE: i16 = 9;
+/// Of a broker that does not know yet, or no more, that it leads a partition.
+const NOT_THE_LEADER: [i16; 3] = [3, 5, 6];
 
 /// A connection to one broker.
 pub struct BrokerConnection {
@@ -56,6 +58,9 @@ impl BrokerConnection {
 
     /// Appends uncompressed messages `(key, value)` to a partition that this broker leads; returns
     /// the first offset. Answered when all replicas in sync have them.
+    ///
+    /// # Errors
+    /// `NotFound` while the broker does not lead the partition: it has appended nothing.
     pub fn produce(
         &mut self,
         topic: &str,
@@ -150,6 +155,10 @@ fn crc32(bytes: &[u8]) -> u32 {
 fn check(code: i16) -> io::Result<()> {
     match code {
         0 => Ok(()),
+        code if NOT_THE_LEADER.contains(&code) => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("Kafka error {code}"),
+        )),
         code => Err(io::Error::other(format!("Kafka error {code}"))),
     }
 }

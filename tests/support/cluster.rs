@@ -1,36 +1,30 @@
 //! A ZooKeeper server with brokers.
 
-use std::io;
 use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::json;
 
-use super::broker_connection::BrokerConnection;
+use super::any_cluster::Cluster;
+use super::any_cluster::Version;
+use super::any_cluster::read_topic;
+use super::any_cluster::replicas;
+use super::any_cluster::topic_path;
 use super::kafka::Kafka;
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::wait::wait_until;
 use super::zookeeper::ZooKeeper;
-use super::zookeeper_shell::ZooKeeperShell;
+use super::zookeeper::ZooKeeperVersion;
 
-const ELECTION_LIMIT: Duration = Duration::from_secs(60);
+/// How long the controller may take for what it is asked in `/admin`.
+const ADMIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// ZooKeeper 3.4.6 and brokers with the ids 0, 1, ...
+/// The ZooKeeper that these brokers were released with, and brokers with the ids 0, 1, ...
 pub struct RealCluster {
     version: KafkaVersion,
     // Dropped first: a broker that loses its ZooKeeper fills its log with complaints.
     brokers: Vec<Kafka>,
     zookeeper: ZooKeeper,
-}
-
-/// Who leads a partition: its `state` node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionState {
-    /// `None` while there is no leader.
-    pub leader: Option<i32>,
-    /// Replicas in sync.
-    pub isr: Vec<i32>,
-    pub leader_epoch: i64,
 }
 
 impl RealCluster {
@@ -40,7 +34,8 @@ impl RealCluster {
 
     /// Starts the brokers side by side, each with these lines added to its `server.properties`.
     pub fn start_with(version: KafkaVersion, brokers: i32, overrides: &[(&str, &str)]) -> Self {
-        Self::start_on(ZooKeeper::start(), version, brokers, overrides, false)
+        let zookeeper = ZooKeeper::start_version(ZooKeeperVersion::BesideKafka(version));
+        Self::start_on(zookeeper, version, brokers, overrides, false)
     }
 
     /// Starts brokers whose JVMs compile with all they have: for benchmarks.
@@ -49,7 +44,8 @@ impl RealCluster {
         brokers: i32,
         overrides: &[(&str, &str)],
     ) -> Self {
-        Self::start_on(ZooKeeper::start(), version, brokers, overrides, true)
+        let zookeeper = ZooKeeper::start_version(ZooKeeperVersion::BesideKafka(version));
+        Self::start_on(zookeeper, version, brokers, overrides, true)
     }
 
     /// Starts brokers on a ZooKeeper that runs already.
@@ -92,31 +88,6 @@ impl RealCluster {
         &mut self.brokers
     }
 
-    /// What goes into `zookeeper.connect`.
-    pub fn connect_string(&self) -> String {
-        self.zookeeper.connect_string()
-    }
-
-    /// What goes into `metadata.broker.list`.
-    pub fn broker_list(&self) -> String {
-        self.brokers
-            .iter()
-            .map(Kafka::address)
-            .collect::<Vec<_>>()
-            .join(",")
-    }
-
-    /// A new session.
-    pub fn shell(&self) -> ZooKeeperShell {
-        ZooKeeperShell::connect(&self.connect_string())
-    }
-
-    /// Creates a topic and waits until it can be used. Replicas go round robin: partition p is led
-    /// by broker p mod n.
-    pub fn create_topic(&self, topic: &str, partitions: i32, replication: i32) {
-        self.create_topic_with(topic, partitions, replication, &[]);
-    }
-
     /// Creates a topic with settings of its own, such as `retention.ms`.
     ///
     /// Writes what `kafka.admin.TopicCommand` writes, without the second that a JVM needs to start.
@@ -136,117 +107,25 @@ impl RealCluster {
         shell
             .put(&format!("/config/topics/{topic}"), &config)
             .expect("write the settings of a topic");
-        let assignment = self.assignment(partitions, replication);
+        let assignment = json!({
+            "version": 1,
+            "partitions": self.assignment(partitions, replication),
+        });
         shell
-            .create(&topic_path(topic), &assignment)
+            .create(&topic_path(topic), &assignment.to_string())
             .expect("write the assignment of a topic");
         self.wait_for_leaders(topic);
     }
 
-    /// Raises the number of partitions to `total` and waits until all can be used.
-    pub fn add_partitions(&self, topic: &str, total: i32, replication: i32) {
-        let assignment = self.assignment(total, replication);
-        self.shell()
-            .set(&topic_path(topic), &assignment)
-            .expect("write the assignment of a topic");
-        self.wait_for_leaders(topic);
+    /// Has the controller do something with one partition, and waits until it has.
+    fn administer(&self, what: &str, partition: &Value) {
+        let (shell, path) = (self.shell(), format!("/admin/{what}"));
+        let wanted = json!({"version": 1, "partitions": [partition]}).to_string();
+        shell.create(&path, &wanted).expect("ask the controller");
+        wait_until(ADMIN_LIMIT, what, || !shell.exists(&path));
     }
 
-    /// Deletes a topic and waits until it is gone from ZooKeeper.
-    pub fn delete_topic(&self, topic: &str) {
-        let shell = self.shell();
-        shell
-            .create(&format!("/admin/delete_topics/{topic}"), "")
-            .expect("ask for the deletion of a topic");
-        wait_until(ELECTION_LIMIT, "a topic to be deleted", || {
-            !shell.exists(&topic_path(topic))
-        });
-    }
-
-    /// Waits until each partition has a living leader and every registered broker knows it.
-    pub fn wait_for_leaders(&self, topic: &str) {
-        let shell = self.shell();
-        wait_until(ELECTION_LIMIT, "leaders that every broker knows", || {
-            self.leaders(&shell, topic).is_ok_and(|leaders| {
-                self.brokers
-                    .iter()
-                    .filter(|broker| is_registered(&shell, broker.id()))
-                    .all(|broker| {
-                        BrokerConnection::open(&broker.address())
-                            .and_then(|mut connection| connection.leaders(topic))
-                            .is_ok_and(|known| known == leaders)
-                    })
-            })
-        });
-    }
-
-    /// `None` before the controller has seen the partition.
-    pub fn partition_state(&self, topic: &str, partition: i32) -> Option<PartitionState> {
-        partition_state(&self.shell(), topic, partition)
-    }
-
-    /// Id of the leader.
-    ///
-    /// # Panics
-    /// When the partition has no leader.
-    #[track_caller]
-    pub fn leader(&self, topic: &str, partition: i32) -> i32 {
-        self.partition_state(topic, partition)
-            .and_then(|state| state.leader)
-            .expect("a partition with a leader")
-    }
-
-    /// Appends messages to one partition and returns the offset of the first.
-    #[track_caller]
-    pub fn produce(&self, topic: &str, partition: i32, values: &[&str]) -> i64 {
-        let messages = values
-            .iter()
-            .map(|value| (None, value.as_bytes()))
-            .collect::<Vec<_>>();
-        self.produce_keyed(topic, partition, &messages)
-    }
-
-    /// Appends messages with keys to one partition and returns the offset of the first.
-    #[track_caller]
-    pub fn produce_keyed(
-        &self,
-        topic: &str,
-        partition: i32,
-        messages: &[(Option<&[u8]>, &[u8])],
-    ) -> i64 {
-        let leader = self.leader(topic, partition);
-        let broker = self
-            .brokers
-            .iter()
-            .find(|broker| broker.id() == leader)
-            .expect("the leader is ours");
-        let mut connection =
-            BrokerConnection::open(&broker.address()).expect("connect to the leader");
-        connection
-            .produce(topic, partition, messages)
-            .expect("produce")
-    }
-
-    /// Leader by partition.
-    fn leaders(&self, shell: &ZooKeeperShell, topic: &str) -> io::Result<Vec<(i32, i32)>> {
-        let assignment = serde_json::from_str::<Value>(&shell.get(&topic_path(topic))?)?;
-        let partitions = assignment["partitions"]
-            .as_object()
-            .expect("partitions of a topic");
-        let mut leaders = Vec::new();
-        for partition in partitions.keys() {
-            let partition = partition.parse().expect("partition number");
-            let leader = partition_state(shell, topic, partition).and_then(|state| state.leader);
-            let living = leader
-                .filter(|leader| is_registered(shell, *leader))
-                .ok_or(io::ErrorKind::NotFound)?;
-            leaders.push((partition, living));
-        }
-        leaders.sort_unstable();
-        Ok(leaders)
-    }
-
-    fn assignment(&self, partitions: i32, replication: i32) -> String {
+    fn assignment(&self, partitions: i32, replication: i32) -> Value {
         let brokers = i32::try_from(self.brokers.len()).expect("few brokers");
         assert!(
             replication <= brokers,
@@ -257,32 +136,97 @@ impl RealCluster {
                 .map(|step| (partition + step) % brokers)
                 .collect::<Vec<_>>()
         };
-        let assignment = (0..partitions)
+        (0..partitions)
             .map(|partition| (partition.to_string(), json!(replicas(partition))))
-            .collect::<serde_json::Map<_, _>>();
-        json!({"version": 1, "partitions": assignment}).to_string()
+            .collect()
     }
 }
 
-fn topic_path(topic: &str) -> String {
-    format!("/brokers/topics/{topic}")
+impl Version for KafkaVersion {
+    type Cluster = RealCluster;
+
+    fn start_with(self, brokers: i32, overrides: &[(&str, &str)]) -> RealCluster {
+        RealCluster::start_with(self, brokers, overrides)
+    }
 }
 
-fn is_registered(shell: &ZooKeeperShell, broker: i32) -> bool {
-    shell.exists(&format!("/brokers/ids/{broker}"))
-}
+impl Cluster for RealCluster {
+    fn connect_string(&self) -> String {
+        self.zookeeper.connect_string()
+    }
 
-fn partition_state(shell: &ZooKeeperShell, topic: &str, partition: i32) -> Option<PartitionState> {
-    let text = shell
-        .get(&format!(
-            "/brokers/topics/{topic}/partitions/{partition}/state"
-        ))
-        .ok()?;
-    let state = serde_json::from_str::<Value>(&text).ok()?;
-    let id = |value: &Value| value.as_i64().and_then(|id| i32::try_from(id).ok());
-    Some(PartitionState {
-        leader: id(&state["leader"]).filter(|leader| *leader >= 0),
-        isr: state["isr"].as_array()?.iter().filter_map(id).collect(),
-        leader_epoch: state["leader_epoch"].as_i64()?,
-    })
+    fn addresses(&self) -> Vec<String> {
+        self.brokers.iter().map(Kafka::address).collect()
+    }
+
+    fn create_topic(&self, topic: &str, partitions: i32, replication: i32) {
+        self.create_topic_with(topic, partitions, replication, &[]);
+    }
+
+    fn add_partitions(&self, topic: &str, total: i32, replication: i32) {
+        let shell = self.shell();
+        // Controllers from 2.8 on have put an id of the topic beside the partitions.
+        let mut node = read_topic(&shell, topic).expect("read the assignment of a topic");
+        node["partitions"] = self.assignment(total, replication);
+        shell
+            .set(&topic_path(topic), &node.to_string())
+            .expect("write the assignment of a topic");
+        self.wait_for_leaders(topic);
+    }
+
+    fn request_deletion(&self, topic: &str) {
+        self.shell()
+            .create(&format!("/admin/delete_topics/{topic}"), "")
+            .expect("ask for the deletion of a topic");
+    }
+
+    /// As `kafka-reassign-partitions` and `kafka-preferred-replica-election` do, one after the other.
+    fn move_leader(&self, topic: &str, partition: i32, broker: i32) {
+        let shell = self.shell();
+        let mut replicas = replicas(&shell, topic)
+            .expect("the assignment of a topic")
+            .remove(&partition)
+            .expect("the partition");
+        if replicas.first() != Some(&broker) {
+            replicas.retain(|replica| *replica != broker);
+            replicas.insert(0, broker);
+            let part = json!({"topic": topic, "partition": partition, "replicas": replicas});
+            self.administer("reassign_partitions", &part);
+        }
+        let part = json!({"topic": topic, "partition": partition});
+        self.administer("preferred_replica_election", &part);
+        wait_until(ADMIN_LIMIT, "the leader to move", || {
+            let state = self.partition_state(topic, partition);
+            state.is_some_and(|state| state.leader == Some(broker))
+        });
+        self.wait_for_leaders(topic);
+    }
+
+    fn kill_broker(&mut self, id: i32) {
+        self.broker(id).kill();
+    }
+
+    fn stop_broker(&mut self, id: i32) {
+        self.broker(id).stop();
+    }
+
+    fn restart_broker(&mut self, id: i32) {
+        self.broker(id).restart();
+    }
+
+    fn kill_zookeeper(&mut self) {
+        self.zookeeper.kill();
+    }
+
+    fn restart_zookeeper(&mut self) {
+        self.zookeeper.restart();
+    }
+
+    fn pause_zookeeper(&mut self) {
+        self.zookeeper.pause();
+    }
+
+    fn resume_zookeeper(&mut self) {
+        self.zookeeper.resume();
+    }
 }

@@ -8,37 +8,36 @@ use std::path::PathBuf;
 pub struct Components;
 
 impl Components {
-    /// Class path of Kafka 0.8.2.2, broker and tools, and of ZooKeeper 3.4.6 which comes with it.
-    pub fn kafka_0_8_2_2() -> String {
-        Self::folder("kafka-0.8.2.2", "kafka_2.9.2-0.8.2.2.jar")
+    /// Class path of a Kafka, broker and tools, and of the ZooKeeper which comes with it.
+    ///
+    /// `main_jar` is the one of the broker.
+    pub fn kafka(number: &str, main_jar: &str) -> String {
+        let folder = root().join(format!("kafka-{number}"));
+        assert_present(&folder.join(main_jar));
+        format!("{}/*", folder.display())
     }
 
-    /// Class path of Kafka 0.9.0.1, broker and tools.
-    pub fn kafka_0_9_0_1() -> String {
-        Self::folder("kafka-0.9.0.1", "kafka_2.11-0.9.0.1.jar")
-    }
-
-    /// Class path of ZooKeeper 3.4.6.
-    pub fn zookeeper_3_4_6() -> String {
-        Self::folder("kafka-0.8.2.2", "zookeeper-3.4.6.jar")
+    /// The logger that Kafka 1.0 and later ask for and do not depend upon.
+    pub fn logger() -> String {
+        debian(&["slf4j-log4j12.jar", "log4j-1.2.jar"])
     }
 
     /// Class path of the ZooKeeper that Debian ships (3.8): its manifest names all it needs but a
     /// logger.
     pub fn zookeeper_debian() -> String {
-        let jars = ["zookeeper.jar", "slf4j-log4j12.jar", "log4j-1.2.jar"];
-        let paths = jars.map(|jar| format!("/usr/share/java/{jar}"));
-        for path in &paths {
-            assert_present(Path::new(path));
-        }
-        paths.join(":")
+        format!("{}:{}", debian(&["zookeeper.jar"]), Self::logger())
     }
+}
 
-    fn folder(name: &str, witness: &str) -> String {
-        let folder = root().join(name);
-        assert_present(&folder.join(witness));
-        format!("{}/*", folder.display())
+fn debian(jars: &[&str]) -> String {
+    let paths: Vec<String> = jars
+        .iter()
+        .map(|jar| format!("/usr/share/java/{jar}"))
+        .collect();
+    for path in &paths {
+        assert_present(Path::new(path));
     }
+    paths.join(":")
 }
 
 /// `KZC_COMPONENTS`, or `target/real-components` of the crate; as in tests/setup.sh.
@@ -54,7 +53,8 @@ fn root() -> PathBuf {
 fn assert_present(path: &Path) {
     assert!(
         path.exists(),
-        "{} is missing: run tests/setup.sh, which installs the real components these tests need",
+        "{} is missing: run tests/setup.sh, which installs the real components these tests need; with \
+         --all-brokers those of the tests on later brokers, too",
         path.display()
     );
 }

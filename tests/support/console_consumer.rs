@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 use super::process::JavaProcess;
 use super::wait::POLL;

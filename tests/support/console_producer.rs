@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 
 const LIMIT: Duration = Duration::from_secs(60);

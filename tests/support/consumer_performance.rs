@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 
 const LIMIT: Duration = Duration::from_secs(600);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::components::Components;
+use super::kafka_version::KafkaVersion;
 use super::port::free_port;
 use super::process::JavaCommand;
 use super::process::JavaProcess;
@@ -17,24 +17,6 @@ use super::zookeeper_shell::ZooKeeperShell;
 
 const START_LIMIT: Duration = Duration::from_secs(90);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-
-/// Which broker, or which version's tools, to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KafkaVersion {
-    V0_8_2_2,
-    V0_9_0_1,
-}
-
-impl KafkaVersion {
-    pub const ALL: [Self; 2] = [Self::V0_8_2_2, Self::V0_9_0_1];
-
-    pub fn class_path(self) -> String {
-        match self {
-            Self::V0_8_2_2 => Components::kafka_0_8_2_2(),
-            Self::V0_9_0_1 => Components::kafka_0_9_0_1(),
-        }
-    }
-}
 
 /// A broker on a loopback port. ZooKeeper notices its death within 3 s.
 pub struct Kafka {
@@ -75,9 +57,7 @@ impl Kafka {
             .tempdir()
             .expect("temporary folder");
         let port = free_port();
-        let properties = properties(version, id, port, zookeeper, folder.path(), overrides);
-        fs::write(folder.path().join("server.properties"), properties)
-            .expect("write server.properties");
+        configure(version, id, port, zookeeper, folder.path(), overrides);
         let process = run(version, full_speed, folder.path());
         Self {
             version,
@@ -140,6 +120,23 @@ impl Kafka {
         self.wait_until_serving();
     }
 
+    /// Shuts down in order, and goes on with the same id, port and data as another version or with other lines of
+    /// `server.properties`.
+    pub fn restart_as(&mut self, version: KafkaVersion, overrides: &[(&str, &str)]) {
+        self.stop();
+        self.version = version;
+        let folder = self.folder.path();
+        configure(
+            version,
+            self.id,
+            self.port,
+            &self.zookeeper,
+            folder,
+            overrides,
+        );
+        self.restart();
+    }
+
     /// Waits until ZooKeeper has noticed that it died.
     pub fn wait_until_deregistered(&self) {
         let shell = ZooKeeperShell::connect(&self.zookeeper);
@@ -184,7 +181,7 @@ fn run(version: KafkaVersion, full_speed: bool, folder: &Path) -> JavaProcess {
     }
 }
 
-/// A small broker that notices and repairs everything fast.
+/// A small broker that notices and repairs everything fast. A version warns of the keys that it does not know.
 const DEFAULTS: &[(&str, &str)] = &[
     ("num.partitions", "1"),
     ("auto.create.topics.enable", "false"),
@@ -199,6 +196,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("replica.fetch.wait.max.ms", "100"),
     ("offsets.topic.num.partitions", "4"),
     ("offsets.topic.replication.factor", "1"),
+    ("transaction.state.log.num.partitions", "1"),
+    ("transaction.state.log.replication.factor", "1"),
+    ("transaction.state.log.min.isr", "1"),
     ("num.network.threads", "2"),
     ("num.io.threads", "2"),
     ("background.threads", "2"),
@@ -206,14 +206,15 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("log.index.size.max.bytes", "1048576"),
 ];
 
-fn properties(
+/// Writes `server.properties`.
+fn configure(
     version: KafkaVersion,
     id: i32,
     port: u16,
     zookeeper: &str,
     folder: &Path,
     overrides: &[(&str, &str)],
-) -> String {
+) {
     let mut text = format!(
         "broker.id={id}\nzookeeper.connect={zookeeper}\nlog.dirs={}\n",
         folder.join("logs").display()
@@ -222,11 +223,11 @@ fn properties(
         KafkaVersion::V0_8_2_2 => {
             format!("port={port}\nhost.name=127.0.0.1\nadvertised.host.name=127.0.0.1\n")
         }
-        KafkaVersion::V0_9_0_1 => format!("listeners=PLAINTEXT://127.0.0.1:{port}\n"),
+        _ => format!("listeners=PLAINTEXT://127.0.0.1:{port}\n"),
     };
     // The last of several equal keys counts in a Java property file.
     for (key, value) in DEFAULTS.iter().chain(overrides) {
         text += &format!("{key}={value}\n");
     }
-    text
+    fs::write(folder.join("server.properties"), text).expect("write server.properties");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 use super::process::JavaProcess;
 

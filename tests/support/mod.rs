@@ -1,6 +1,8 @@
 //! Real ZooKeeper servers, Kafka brokers and JVM clients for tests and benchmarks.
 //!
 //! ```text
+//!   Cluster, Version: what a scenario asks of any cluster
+//!        ^
 //!   RealCluster ---> Kafka --------+
 //!        |                         v
 //!        +---------> ZooKeeper --> JavaProcess ---> Components (jars unpacked by tests/setup.sh)
@@ -25,6 +27,7 @@
     clippy::unwrap_used
 )]
 
+mod any_cluster;
 mod broker_connection;
 mod cluster;
 mod components;
@@ -33,6 +36,7 @@ mod console_producer;
 mod consumer_offset_checker;
 mod consumer_performance;
 mod kafka;
+mod kafka_version;
 mod mirror_maker;
 mod port;
 mod process;
@@ -41,8 +45,10 @@ mod wait;
 mod zookeeper;
 mod zookeeper_shell;
 
+pub use any_cluster::Cluster;
+pub use any_cluster::PartitionState;
+pub use any_cluster::Version;
 pub use broker_connection::BrokerConnection;
-pub use cluster::PartitionState;
 pub use cluster::RealCluster;
 pub use components::Components;
 pub use console_consumer::ConsoleConsumer;
@@ -54,7 +60,7 @@ pub use consumer_performance::ConsumerPerformance;
 pub use consumer_performance::ConsumerPerformanceOptions;
 pub use consumer_performance::PerformanceRow;
 pub use kafka::Kafka;
-pub use kafka::KafkaVersion;
+pub use kafka_version::KafkaVersion;
 pub use mirror_maker::MirrorMaker;
 pub use port::free_port;
 pub use process::JavaCommand;

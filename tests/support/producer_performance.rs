@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::kafka::KafkaVersion;
+use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 
 const LIMIT: Duration = Duration::from_secs(600);

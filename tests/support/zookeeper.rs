@@ -13,6 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::components::Components;
+use super::kafka_version::KafkaVersion;
 use super::port::free_port;
 use super::process::JavaCommand;
 use super::process::JavaProcess;
@@ -23,10 +24,14 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Which server to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZooKeeperVersion {
-    /// The one Kafka 0.8.2.2 and 0.9.0.1 were released with.
-    V3_4_6,
+    /// The one that this Kafka was released with.
+    BesideKafka(KafkaVersion),
     /// The one of Debian, 3.8.
     Debian,
+}
+
+impl ZooKeeperVersion {
+    pub const V3_4_6: Self = Self::BesideKafka(KafkaVersion::V0_8_2_2);
 }
 
 /// A standalone server on a loopback port; grants session timeouts from 1 to 60 s, in steps of half
@@ -143,7 +148,7 @@ impl ZooKeeper {
 
 fn launch(version: ZooKeeperVersion, folder: &Path) -> JavaProcess {
     let class_path = match version {
-        ZooKeeperVersion::V3_4_6 => Components::zookeeper_3_4_6(),
+        ZooKeeperVersion::BesideKafka(kafka) => kafka.class_path(),
         ZooKeeperVersion::Debian => Components::zookeeper_debian(),
     };
     JavaCommand::new(

@@ -75,11 +75,13 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.on_bad_message(), OnBadMessage::Fail);
     assert_eq!(config.isolation_level(), IsolationLevel::ReadUncommitted);
     assert_eq!(config.metadata_max_age(), ms(300_000));
+    assert_eq!(config.broker_listener_name(), None);
+    assert!(config.broker_address_map().is_empty());
     assert!(config.unrecognised_keys().is_empty());
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 35] = [
+const ALL: [(&str, &str); 37] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -115,6 +117,8 @@ const ALL: [(&str, &str); 35] = [
     ("on.bad.message", "skip"),
     ("isolation.level", "read_committed"),
     ("metadata.max.age.ms", "17"),
+    ("broker.listener.name", "LAN"),
+    ("broker.address.map", "b:1=[::1]:2"),
 ];
 
 fn all_setters() -> ConsumerConfigBuilder {
@@ -154,6 +158,8 @@ fn all_setters() -> ConsumerConfigBuilder {
         .on_bad_message(OnBadMessage::Skip)
         .isolation_level(IsolationLevel::ReadCommitted)
         .metadata_max_age(ms(17))
+        .broker_listener_name("LAN")
+        .broker_address_map(&"b:1=[::1]:2".parse().unwrap())
 }
 
 #[test]
@@ -208,6 +214,8 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.on_bad_message(), OnBadMessage::Skip);
     assert_eq!(config.isolation_level(), IsolationLevel::ReadCommitted);
     assert_eq!(config.metadata_max_age(), ms(17));
+    assert_eq!(config.broker_listener_name(), Some("LAN"));
+    assert_eq!(config.broker_address_map().to_string(), "b:1=[::1]:2");
 }
 
 #[test]
@@ -576,4 +584,15 @@ fn a_builder_tells_what_was_set_and_nothing_of_defaults() {
         .set("group.id", "two");
     assert_eq!(builder.get("group.id"), Some("two"));
     assert_eq!(builder.get("auto.offset.reset"), None);
+}
+
+#[test]
+fn a_listener_that_cannot_be_one_and_a_map_with_a_bad_entry_are_refused() {
+    let key = "broker.listener.name";
+    refused(&[(key, "")], key, &["empty"]);
+    refused(&[(key, "LAN://h:1")], key, &["`LAN://h:1`", "':'"]);
+    let key = "broker.address.map";
+    refused(&[(key, "a:1=b:2,c:3")], key, &["`c:3`"]);
+    let none = built(&[(key, " ")]).unwrap();
+    assert!(none.broker_address_map().is_empty());
 }

@@ -29,7 +29,10 @@ pub(crate) struct ClusterState {
 /// One broker, dead or alive.
 #[derive(Clone, Debug)]
 pub(super) struct BrokerState {
+    /// Where it listens.
     pub(super) address: BrokerAddress,
+    /// Where it says that it listens.
+    pub(super) advertised: BrokerAddress,
     /// It answers, and follows leaders.
     pub(super) is_running: bool,
     /// ZooKeeper lists it, and so do the other brokers. A killed broker stays so until its session expires.
@@ -55,7 +58,7 @@ impl ClusterState {
         registered
             .map(|(id, broker)| Broker {
                 id: *id,
-                address: broker.address.clone(),
+                address: broker.advertised.clone(),
             })
             .collect()
     }

@@ -14,7 +14,6 @@ use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
 use crate::embedded::broker::offset_record::OffsetKey;
 use crate::embedded::broker::offset_record::StoredOffset;
 use crate::embedded::broker::request_handler::RequestHandler;
-use crate::embedded::broker_settings::BrokerVersion;
 use crate::error::ErrorCode;
 use crate::protocol::CommittedOffset;
 use crate::protocol::FetchedOffset;
@@ -131,8 +130,7 @@ impl RequestHandler {
         let mut records = Vec::new();
         let mut checked = committed(request, |partition| {
             self.check_metadata(partition)?;
-            // As in Kafka 0.8.2.2: it stores offsets of topics that do not exist.
-            if self.version() == BrokerVersion::V0_9_0 {
+            if !self.behaviour().stores_offsets_of_unknown_topics {
                 self.check_known(&partition.topic_partition)?;
             }
             records.push(record(request, partition, now));
@@ -149,8 +147,7 @@ impl RequestHandler {
     /// Later versions of the fetch: answered from memory alone.
     pub(super) fn offsets_of_log(&self, request: &OffsetFetchRequest) -> OffsetFetchResponse {
         fetched(request, |of| {
-            // As in Kafka 0.8.2.2: it looks for the topic before it looks for the coordinator.
-            if self.version() == BrokerVersion::V0_8_2 {
+            if self.behaviour().looks_for_topics_before_offsets {
                 self.check_known(of)?;
             }
             let key = OffsetKey {
@@ -209,10 +206,11 @@ impl RequestHandler {
 
     fn set_of(&self, records: &[(OffsetKey, StoredOffset)]) -> Result<MessageSet, ErrorCode> {
         let too_large = ErrorCode::InvalidCommitOffsetSize;
+        let schema = self.behaviour().offset_record;
         let mut set = MessageSetBuilder::new();
         for (key, stored) in records {
-            let key = key.encode(self.version()).ok_or(too_large)?;
-            let value = stored.encode(self.version()).ok_or(too_large)?;
+            let key = key.encode(schema).ok_or(too_large)?;
+            let value = stored.encode(schema).ok_or(too_large)?;
             let added = set.message(0, Some(&key), Some(&value));
             added.map_err(|_| too_large)?;
         }

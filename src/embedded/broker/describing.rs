@@ -7,7 +7,6 @@ use crate::embedded::broker::cluster_state::ClusterState;
 use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
 use crate::embedded::broker::partition::Partition;
 use crate::embedded::broker::request_handler::RequestHandler;
-use crate::embedded::broker_settings::BrokerVersion;
 use crate::embedded::topic_name;
 use crate::error::ErrorCode;
 use crate::protocol::MetadataRequest;
@@ -92,11 +91,11 @@ impl RequestHandler {
     }
 }
 
-/// As in Kafka 0.8.2.2: a cluster that never had a topic tells of no brokers.
 fn brokers(state: &ClusterState) -> Vec<Broker> {
-    match state.settings.version {
-        BrokerVersion::V0_8_2 if state.topics.is_empty() => Vec::new(),
-        _ => state.registered(),
+    let behaviour = state.settings.version.behaviour();
+    match behaviour.tells_brokers_without_topics || !state.topics.is_empty() {
+        true => state.registered(),
+        false => Vec::new(),
     }
 }
 

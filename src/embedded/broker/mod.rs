@@ -10,7 +10,7 @@
 //!            SharedState: brokers, topics, Partition ---> PartitionLog of each replica
 //!              ^
 //!              |  elections, topics, sessions of killed brokers
-//!            Controller ---> Registry ---> ZooKeeper
+//!            Controller ---> Announcements ---> Registry ---> ZooKeeper
 //! ```
 //!
 //! Followers do not fetch: an append puts the set into the logs of all replicas that keep up, under the lock of the
@@ -23,9 +23,11 @@ mod partition;
 mod partition_log;
 mod partition_store;
 
+mod announcements;
 mod cluster_state;
 mod controller;
 mod registry;
+mod replica_assignment;
 mod restoring;
 
 mod offset_record;

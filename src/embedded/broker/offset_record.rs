@@ -3,7 +3,6 @@
 use std::io::Read;
 
 use crate::cluster::TopicPartition;
-use crate::embedded::broker_settings::BrokerVersion;
 use crate::protocol::DecodeError;
 use crate::protocol::Reader;
 use crate::protocol::Writer;
@@ -28,10 +27,10 @@ pub(super) struct StoredOffset {
 }
 
 impl OffsetKey {
-    /// `None` when a part of it is too long for its length field.
-    pub(super) fn encode(&self, version: BrokerVersion) -> Option<Vec<u8>> {
+    /// In version `schema` of keys. `None` when a part of it is too long for its length field.
+    pub(super) fn encode(&self, schema: i16) -> Option<Vec<u8>> {
         let mut record = Writer::frame(Vec::new());
-        record.i16(schema(version));
+        record.i16(schema);
         record.string("group", &self.group).ok()?;
         record.string("topic", self.topic_partition.topic()).ok()?;
         record.i32(self.topic_partition.partition());
@@ -57,15 +56,15 @@ impl OffsetKey {
 }
 
 impl StoredOffset {
-    /// `None` when the metadata is too long for its length field.
-    pub(super) fn encode(&self, version: BrokerVersion) -> Option<Vec<u8>> {
+    /// In version `schema` of values. `None` when the metadata is too long for its length field.
+    pub(super) fn encode(&self, schema: i16) -> Option<Vec<u8>> {
         let mut record = Writer::frame(Vec::new());
-        record.i16(schema(version));
+        record.i16(schema);
         record.i64(self.offset);
         let metadata = self.metadata.as_deref().unwrap_or_default();
         record.string("metadata", metadata).ok()?;
         record.i64(self.commit_timestamp);
-        if schema(version) == 1 {
+        if schema == 1 {
             record.i64(self.expire_timestamp);
         }
         without_size(record)
@@ -100,14 +99,6 @@ fn without_size(record: Writer) -> Option<Vec<u8>> {
     frame.get(4..).map(<[u8]>::to_vec)
 }
 
-/// Version of keys and values alike.
-fn schema(version: BrokerVersion) -> i16 {
-    match version {
-        BrokerVersion::V0_8_2 => 0,
-        BrokerVersion::V0_9_0 => 1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,19 +112,16 @@ mod tests {
 
     #[test]
     fn records_are_read_as_they_were_written() {
-        for version in [BrokerVersion::V0_8_2, BrokerVersion::V0_9_0] {
-            let encoded = key().encode(version).unwrap();
+        for schema in [0, 1] {
+            let encoded = key().encode(schema).unwrap();
             assert_eq!(OffsetKey::decode(&encoded).unwrap(), Some(key()));
             let value = StoredOffset {
                 offset: 7,
                 metadata: Some("why".into()),
                 commit_timestamp: 1000,
-                expire_timestamp: match version {
-                    BrokerVersion::V0_8_2 => i64::MAX,
-                    BrokerVersion::V0_9_0 => 2000,
-                },
+                expire_timestamp: if schema == 0 { i64::MAX } else { 2000 },
             };
-            let encoded = value.encode(version).unwrap();
+            let encoded = value.encode(schema).unwrap();
             assert_eq!(StoredOffset::decode(&encoded).unwrap(), Some(value));
         }
     }
@@ -143,7 +131,7 @@ mod tests {
         let bytes = [
             0, 0, 0, 2, b'g', b'2', 0, 5, b'p', b'l', b'a', b'i', b'n', 0, 0, 0, 3,
         ];
-        assert_eq!(key().encode(BrokerVersion::V0_8_2).unwrap(), bytes);
+        assert_eq!(key().encode(0).unwrap(), bytes);
     }
 
     #[test]

@@ -239,6 +239,22 @@ impl Partition {
         elected.is_some()
     }
 
+    /// Finds a leader among all replicas, where there is none. What it lacks is lost. `true` when one was found.
+    ///
+    /// As in Kafka 0.8.2.2 with `unclean.leader.election.enable=true`.
+    pub(super) fn elect_uncleanly(&mut self, is_up: impl Fn(i32) -> bool) -> bool {
+        if self.leader.is_some() {
+            return false;
+        }
+        let elected = self.replicas.iter().copied().find(|id| is_up(*id));
+        if let Some(leader) = elected {
+            self.leader_epoch = self.leader_epoch.saturating_add(1);
+            self.isr = vec![leader];
+            self.lead(leader);
+        }
+        elected.is_some()
+    }
+
     /// Makes `broker` the leader. `false` when it is not in sync.
     pub(super) fn move_leader(&mut self, broker: i32) -> bool {
         if !self.isr.contains(&broker) {

@@ -11,7 +11,6 @@ use serde_json::json;
 use crate::cluster::TopicPartition;
 use crate::embedded::broker::cluster_state::BrokerState;
 use crate::embedded::broker::partition::Partition;
-use crate::embedded::broker_settings::BrokerVersion;
 use crate::embedded::zookeeper::CreateMode;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::embedded::zookeeper::LocalSession;
@@ -54,12 +53,12 @@ impl Registry {
         Ok(())
     }
 
-    /// Registers a broker, under a new session if the old one has ended.
+    /// Registers a broker in this version of registrations, under a new session if the old one has ended.
     pub(super) fn write_broker(
         &mut self,
         id: i32,
         broker: &BrokerState,
-        version: BrokerVersion,
+        version: i32,
     ) -> Result<(), NodeError> {
         let path = format!("/brokers/ids/{id}");
         let data = broker_json(broker, version).to_string();
@@ -214,25 +213,20 @@ fn is_open(session: &LocalSession) -> bool {
     session.exists("/") != Err(NodeError::SessionExpired)
 }
 
-fn broker_json(broker: &BrokerState, version: BrokerVersion) -> Value {
-    let address = &broker.address;
-    match version {
-        BrokerVersion::V0_8_2 => json!({
-            "jmx_port": -1,
-            "timestamp": timestamp(),
-            "host": address.host,
-            "version": 1,
-            "port": address.port,
-        }),
-        BrokerVersion::V0_9_0 => json!({
-            "jmx_port": -1,
-            "timestamp": timestamp(),
-            "endpoints": [format!("PLAINTEXT://{address}")],
-            "host": address.host,
-            "version": 2,
-            "port": address.port,
-        }),
+fn broker_json(broker: &BrokerState, version: i32) -> Value {
+    let address = &broker.advertised;
+    let mut registration = json!({
+        "jmx_port": -1,
+        "timestamp": timestamp(),
+        "host": address.host,
+        "version": version,
+        "port": address.port,
+    });
+    if let Some(fields) = registration.as_object_mut().filter(|_| version > 1) {
+        let endpoints = json!([format!("PLAINTEXT://{address}")]);
+        fields.insert(String::from("endpoints"), endpoints);
     }
+    registration
 }
 
 /// Milliseconds since 1970, as text.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::embedded::broker::cluster_state::SharedState;
 use crate::embedded::broker::controller::Controller;
 use crate::embedded::broker::coordinating::OffsetCache;
-use crate::embedded::broker_settings::BrokerVersion;
+use crate::embedded::broker_version::Behaviour;
 use crate::embedded::faults::AnswerFault;
 use crate::embedded::faults::Api;
 use crate::embedded::faults::BrokerFaults;
@@ -28,7 +28,7 @@ use crate::thread::StopSignal;
 #[derive(Debug)]
 pub(super) struct RequestHandler {
     id: i32,
-    version: BrokerVersion,
+    behaviour: &'static Behaviour,
     shared: Arc<SharedState>,
     controller: Arc<Controller>,
     faults: Arc<BrokerFaults>,
@@ -58,7 +58,7 @@ impl RequestHandler {
     ) -> Self {
         Self {
             id,
-            version: shared.read(|state| state.settings.version),
+            behaviour: shared.read(|state| state.settings.version.behaviour()),
             shared,
             controller,
             faults,
@@ -78,8 +78,8 @@ impl RequestHandler {
         &self.controller
     }
 
-    pub(super) fn version(&self) -> BrokerVersion {
-        self.version
+    pub(super) fn behaviour(&self) -> &'static Behaviour {
+        self.behaviour
     }
 
     pub(super) fn offsets(&self) -> &OffsetCache {
@@ -202,7 +202,7 @@ impl RequestHandler {
         carry_out: impl FnOnce(&Q) -> Q::Response,
         refuse: impl FnOnce(&Q, ErrorCode) -> Q::Response,
     ) -> Reply {
-        let Some(version) = self.layout(api, header.api_version) else {
+        let Some(version) = self.behaviour.layout(api, header.api_version) else {
             return self.refused(&format!("{} v{}", Q::API, header.api_version));
         };
         let decoded = Q::decode(version, frame).and_then(|request| {
@@ -233,28 +233,12 @@ impl RequestHandler {
         }
     }
 
-    /// The layout in which a request is read and answered; `None` for a version that is refused.
-    ///
-    /// As in Kafka 0.8.2.2: most versions that are too high are taken for the highest known one.
-    fn layout(&self, api: Api, version: i16) -> Option<i16> {
-        let (highest, is_strict) = match (self.version, api) {
-            (BrokerVersion::V0_9_0, Api::Fetch | Api::Produce) => (1, false),
-            (BrokerVersion::V0_8_2, Api::OffsetCommit) => (1, true),
-            (BrokerVersion::V0_9_0, Api::OffsetCommit) => (2, true),
-            (BrokerVersion::V0_9_0, Api::FindCoordinator) => (0, true),
-            (_, Api::OffsetFetch) => (1, false),
-            _ => (0, false),
-        };
-        let is_known = version >= 0 && (version <= highest || !is_strict);
-        is_known.then_some(version.min(highest))
-    }
-
     /// What becomes of a request that cannot be read.
     fn refused(&self, reason: &dyn std::fmt::Display) -> Reply {
         log::debug!("broker {} refuses a request: {reason}", self.id);
-        match self.version {
-            BrokerVersion::V0_8_2 => Reply::Close,
-            BrokerVersion::V0_9_0 => Reply::Nothing,
+        match self.behaviour.hangs_up {
+            true => Reply::Close,
+            false => Reply::Nothing,
         }
     }
 }

@@ -721,3 +721,20 @@ fn a_killed_leader_loses_nothing_that_was_acknowledged() {
     let description = cluster.describe();
     assert_eq!(description.partition("orders", 0).unwrap().isr.len(), 3);
 }
+
+#[test]
+fn zookeeper_learns_late_what_happened_while_it_was_away() {
+    let cluster = EmbeddedCluster::builder().start().unwrap();
+    cluster.zookeeper().stop();
+    cluster.create_topic("meanwhile", 1, 1).unwrap();
+    cluster.zookeeper().restart().unwrap();
+    let session = cluster.zookeeper().local_session();
+    wait_until("the topic of meanwhile is known", || {
+        session
+            .exists("/brokers/topics/meanwhile")
+            .unwrap()
+            .is_some()
+    });
+    cluster.create_topic("later", 1, 1).unwrap();
+    assert!(session.exists("/brokers/topics/later").unwrap().is_some());
+}

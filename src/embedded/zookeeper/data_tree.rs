@@ -1,12 +1,18 @@
+//! All nodes, and the writes that change them.
+
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::mem;
 
+use crate::embedded::zookeeper::change::Change;
+use crate::embedded::zookeeper::change::DataBefore;
 use crate::embedded::zookeeper::create_mode::CreateMode;
+use crate::embedded::zookeeper::node::ChildrenBefore;
+use crate::embedded::zookeeper::node::Node;
+use crate::embedded::zookeeper::node::Written;
 use crate::embedded::zookeeper::node_error::NodeError;
 use crate::embedded::zookeeper::node_path;
 use crate::embedded::zookeeper::node_path::OWN_NODES;
-use crate::embedded::zookeeper::stat::Stat;
 use crate::embedded::zookeeper::transaction::Acl;
 use crate::embedded::zookeeper::transaction::Moment;
 use crate::embedded::zookeeper::transaction::Operation;
@@ -18,65 +24,6 @@ pub(super) struct DataTree {
     nodes: HashMap<String, Node>,
     /// Paths of ephemeral nodes by session.
     ephemerals: HashMap<i64, BTreeSet<String>>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) data: Option<Vec<u8>>,
-    pub(super) acl: Vec<Acl>,
-    pub(super) children: BTreeSet<String>,
-    pub(super) czxid: i64,
-    pub(super) pzxid: i64,
-    pub(super) ctime: i64,
-    pub(super) written: Written,
-    pub(super) aversion: i32,
-    /// Children ever created; numbers the sequential ones.
-    pub(super) creates: i32,
-    pub(super) owner: Option<i64>,
-}
-
-/// The last write of a node's data.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
-    pub(super) zxid: i64,
-    pub(super) time: i64,
-    pub(super) version: i32,
-}
-
-/// The last change to the children of a node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ChildrenBefore {
-    pub(super) creates: i32,
-    pub(super) pzxid: i64,
-}
-
-/// What a write did, with all that is needed to undo it.
-#[derive(Debug)]
-pub(super) enum Change {
-    Created {
-        path: String,
-        parent: ChildrenBefore,
-    },
-    Deleted {
-        path: String,
-        node: Box<Node>,
-        parent: ChildrenBefore,
-    },
-    DataSet {
-        path: String,
-        before: DataBefore,
-    },
-    AclSet {
-        path: String,
-        acl: Vec<Acl>,
-    },
-    Checked,
-}
-
-#[derive(Debug)]
-pub(super) struct DataBefore {
-    data: Option<Vec<u8>>,
-    written: Written,
 }
 
 impl DataTree {
@@ -356,58 +303,6 @@ impl DataTree {
     fn parent_mut(&mut self, path: &str) -> Option<(&mut Node, String)> {
         let (parent, name) = node_path::split(path).ok()?;
         Some((self.get_mut(parent).ok()?, name.to_owned()))
-    }
-}
-
-impl Node {
-    pub(super) fn new(
-        data: Option<Vec<u8>>,
-        acl: Vec<Acl>,
-        owner: Option<i64>,
-        Moment { zxid, time }: Moment,
-    ) -> Self {
-        Self {
-            data,
-            acl,
-            children: BTreeSet::new(),
-            czxid: zxid,
-            pzxid: zxid,
-            ctime: time,
-            written: Written {
-                zxid,
-                time,
-                version: 0,
-            },
-            aversion: 0,
-            creates: 0,
-            owner,
-        }
-    }
-
-    pub(super) fn stat(&self) -> Stat {
-        let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
-        let num_children = count(self.children.len());
-        Stat {
-            czxid: self.czxid,
-            mzxid: self.written.zxid,
-            pzxid: self.pzxid,
-            ctime: self.ctime,
-            mtime: self.written.time,
-            version: self.written.version,
-            // As in ZooKeeper 3.4: every child that is gone was created and deleted.
-            cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
-            aversion: self.aversion,
-            ephemeral_owner: self.owner,
-            data_length: count(self.data.as_ref().map_or(0, Vec::len)),
-            num_children,
-        }
-    }
-
-    pub(super) fn children_before(&self) -> ChildrenBefore {
-        ChildrenBefore {
-            creates: self.creates,
-            pzxid: self.pzxid,
-        }
     }
 }
 

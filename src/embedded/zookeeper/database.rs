@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::embedded::zookeeper::data_tree::Change;
+use crate::embedded::zookeeper::change::Change;
 use crate::embedded::zookeeper::data_tree::DataTree;
-use crate::embedded::zookeeper::data_tree::Node;
 use crate::embedded::zookeeper::journal::Journal;
 use crate::embedded::zookeeper::local_event::LocalEvent;
+use crate::embedded::zookeeper::node::Node;
 use crate::embedded::zookeeper::node_error::NodeError;
 use crate::embedded::zookeeper::outbox::Outbox;
 use crate::embedded::zookeeper::reply;

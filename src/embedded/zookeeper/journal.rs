@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::embedded::zookeeper::data_tree::Change;
+use crate::embedded::zookeeper::change::Change;
 use crate::embedded::zookeeper::data_tree::DataTree;
 use crate::embedded::zookeeper::node_path;
 use crate::embedded::zookeeper::node_record;

@@ -5,10 +5,10 @@ use std::time::Instant;
 use crossbeam_channel::Receiver;
 
 use crate::embedded::zookeeper::create_mode::CreateMode;
-use crate::embedded::zookeeper::data_tree::Node;
 use crate::embedded::zookeeper::database::Database;
 use crate::embedded::zookeeper::local_event::LocalEvent;
 use crate::embedded::zookeeper::local_event::LocalEvents;
+use crate::embedded::zookeeper::node::Node;
 use crate::embedded::zookeeper::node_error::NodeError;
 use crate::embedded::zookeeper::server::Server;
 use crate::embedded::zookeeper::session::Outlet;

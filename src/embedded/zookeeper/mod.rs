@@ -16,6 +16,7 @@
 //! forgot its connections and nothing else.
 
 mod acceptor;
+mod change;
 mod connection;
 mod create_mode;
 mod data_tree;
@@ -26,6 +27,7 @@ mod four_letter_word;
 mod journal;
 mod local_event;
 mod local_session;
+mod node;
 mod node_error;
 mod node_path;
 mod node_record;

@@ -1,10 +1,10 @@
 //! Nodes as the journal keeps them.
 
-use crate::embedded::zookeeper::data_tree::Change;
-use crate::embedded::zookeeper::data_tree::ChildrenBefore;
+use crate::embedded::zookeeper::change::Change;
 use crate::embedded::zookeeper::data_tree::DataTree;
-use crate::embedded::zookeeper::data_tree::Node;
-use crate::embedded::zookeeper::data_tree::Written;
+use crate::embedded::zookeeper::node::ChildrenBefore;
+use crate::embedded::zookeeper::node::Node;
+use crate::embedded::zookeeper::node::Written;
 use crate::embedded::zookeeper::node_path;
 use crate::embedded::zookeeper::record_reader::MalformedRecord;
 use crate::embedded::zookeeper::record_reader::RecordReader;

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 use std::mem;
 
-use crate::embedded::zookeeper::data_tree::Change;
+use crate::embedded::zookeeper::change::Change;
 use crate::embedded::zookeeper::node_path;
 
 /// Who watches: a connection, or a session without one. Never used twice.

@@ -11,6 +11,7 @@ use super::*;
 use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
 use crate::net::BrokerVersion;
 use crate::net::fake_broker::FakeBroker;
 use crate::net::fake_broker::FullPort;
@@ -71,6 +72,7 @@ fn options() -> ClusterMetadataOptions {
         socket_timeout: LONG,
         backoff: Duration::ZERO,
         max_age: LONG,
+        address_map: BrokerAddressMap::default(),
     }
 }
 

@@ -60,6 +60,7 @@ impl Bench {
         let options = OffsetChannelOptions {
             group: "g".into(),
             client_id: "c".into(),
+            address_map: BrokerAddressMap::default(),
             socket_timeout,
             backoff: Duration::from_millis(10),
             rounds: 3,

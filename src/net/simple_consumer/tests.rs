@@ -42,6 +42,27 @@ fn consumer_of(address: BrokerAddress, socket_timeout: Duration) -> SimpleConsum
     SimpleConsumer::new(address, options).unwrap()
 }
 
+#[test]
+fn a_broker_is_connected_to_where_the_map_says_and_an_error_names_both_addresses() {
+    let broker = faulty(0, |_, _| Then::GoOn);
+    let advertised = BrokerAddress::new("kafka.invalid", 9092);
+    let options = |reachable: &BrokerAddress| SimpleConsumerOptions {
+        address_map: format!("{advertised}={reachable}").parse().unwrap(),
+        ..SimpleConsumerOptions::default()
+    };
+    let consumer = SimpleConsumer::new(advertised.clone(), options(&broker.address())).unwrap();
+    assert_eq!(consumer.topic_metadata(&["t"]).unwrap(), of_topic("t"));
+    assert_eq!(consumer.address(), &advertised);
+
+    let closed = closed_port();
+    let consumer = SimpleConsumer::new(advertised.clone(), options(&closed)).unwrap();
+    let error = consumer.topic_metadata(&["t"]).unwrap_err();
+    assert_eq!(kind_of(&error), Some(ErrorKind::ConnectionRefused));
+    let text = error.chain();
+    assert!(text.contains("kafka.invalid:9092"), "{text}");
+    assert!(text.contains(&format!("at {closed}")), "{text}");
+}
+
 fn of_topic(topic: &str) -> MetadataResponse {
     MetadataResponse {
         topics: vec![TopicMetadata {

@@ -6,23 +6,23 @@ use std::time::Instant;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
 
-use crate::member::OffsetWatch;
-use crate::member::Process;
-use crate::member::kzc_consume;
-use crate::member::numbered;
-use crate::numbered::Delivery;
-use crate::numbered::GROUP;
-use crate::numbered::Journal;
-use crate::numbered::Member;
-use crate::numbered::NumberedProducer;
-use crate::numbered::TOPIC;
-use crate::numbered::group_config;
-use crate::numbered::id_path;
-use crate::numbered::member_config;
-use crate::numbered::owner_path;
-use crate::numbered::wait_for_owners;
-use crate::support::KafkaVersion;
-use crate::support::RealCluster;
+use crate::scenarios::member::OffsetWatch;
+use crate::scenarios::member::Process;
+use crate::scenarios::member::kzc_consume;
+use crate::scenarios::member::numbered;
+use crate::scenarios::numbered::Delivery;
+use crate::scenarios::numbered::GROUP;
+use crate::scenarios::numbered::Journal;
+use crate::scenarios::numbered::Member;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::numbered::TOPIC;
+use crate::scenarios::numbered::group_config;
+use crate::scenarios::numbered::id_path;
+use crate::scenarios::numbered::member_config;
+use crate::scenarios::numbered::owner_path;
+use crate::scenarios::numbered::wait_for_owners;
+use crate::support::Cluster;
+use crate::support::Version;
 use crate::support::wait_for;
 
 const PARTITIONS: i32 = 4;
@@ -31,27 +31,29 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// That of [`kzc_consume`] too.
 const SESSION: Duration = Duration::from_secs(4);
 
-#[test]
-fn a_killed_member_starts_again_at_once_with_the_same_id() {
-    restart_after_kill(&["consumer.id=a"], |zookeeper| {
+pub(crate) fn a_killed_member_starts_again_at_once_with_the_same_id(version: impl Version) {
+    restart_after_kill(version, &["consumer.id=a"], |zookeeper| {
         member_config(zookeeper, "a", SESSION)
     });
 }
 
-#[test]
-fn a_killed_member_starts_again_at_once_with_another_id() {
-    restart_after_kill(&[], |zookeeper| group_config(zookeeper, SESSION));
+pub(crate) fn a_killed_member_starts_again_at_once_with_another_id(version: impl Version) {
+    restart_after_kill(version, &[], |zookeeper| group_config(zookeeper, SESSION));
 }
 
 /// Kills a member twice, each time followed at once by another one, which has to wait until the old session
 /// ends, and no longer.
-fn restart_after_kill(properties: &[&str], next: impl Fn(&str) -> ConsumerConfigBuilder) {
-    let mut cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+fn restart_after_kill(
+    version: impl Version,
+    properties: &[&str],
+    next: impl Fn(&str) -> ConsumerConfigBuilder,
+) {
+    let cluster = version.start(1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();
     let journal = Journal::default();
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     for _ in 0..2 {
         let mut killed = start(&zookeeper, properties, &journal);
@@ -89,9 +91,10 @@ fn restart_after_kill(properties: &[&str], next: impl Fn(&str) -> ConsumerConfig
     journal.assert_without_gap(&written);
 }
 
-#[test]
-fn a_member_that_stood_still_for_longer_than_its_session_disturbs_nobody() {
-    let mut cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+pub(crate) fn a_member_that_stood_still_for_longer_than_its_session_disturbs_nobody(
+    version: impl Version,
+) {
+    let cluster = version.start(1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();
@@ -99,7 +102,7 @@ fn a_member_that_stood_still_for_longer_than_its_session_disturbs_nobody() {
     let mut a = start(&zookeeper, &["consumer.id=a"], &journal);
     wait_for_owners(&shell, &["a"; 4]);
     let b = Member::join(member_config(&zookeeper, "b", SESSION), &journal);
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     for _ in 0..3 {
         wait_for_owners(&shell, &["a", "a", "b", "b"]);

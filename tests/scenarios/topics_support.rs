@@ -17,7 +17,7 @@ use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::StreamError;
 use kafka_zk_consumer::TopicPartition;
 
-use crate::support::RealCluster;
+use crate::support::Cluster;
 use crate::support::wait_until;
 
 /// Longest wait for something that should happen soon, on a machine with a lot to do.
@@ -28,7 +28,7 @@ pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// As that of all members, and gives brokers up soon.
 pub(crate) fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
-    crate::member::config(zookeeper, group).socket_timeout(Duration::from_secs(5))
+    crate::scenarios::member::config(zookeeper, group).socket_timeout(Duration::from_secs(5))
 }
 
 /// A connector of this configuration.
@@ -53,7 +53,7 @@ pub(crate) fn only_stream(connector: &ConsumerConnector, topic: &str) -> Message
 
 /// Appends the numbers of the range, in ASCII.
 pub(crate) fn produce_numbers(
-    cluster: &RealCluster,
+    cluster: &impl Cluster,
     topic: &str,
     partition: i32,
     numbers: std::ops::Range<i64>,

@@ -19,12 +19,12 @@ use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
 use parking_lot::Mutex;
 
-use crate::support::RealCluster;
+use crate::scenarios::topics_support::Reader;
+use crate::scenarios::topics_support::connect;
+use crate::support::Cluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_for;
 use crate::support::wait_until;
-use crate::topics_support::Reader;
-use crate::topics_support::connect;
 
 /// How long a group may take to settle: a JVM may have to start meanwhile.
 pub(crate) const SETTLE_LIMIT: Duration = Duration::from_secs(40);
@@ -74,7 +74,7 @@ pub(crate) fn numbered(value: &str) -> (i32, i64) {
 }
 
 /// Appends the messages `from..to` to each partition.
-pub(crate) fn produce(cluster: &RealCluster, topic: &str, partitions: i32, from: i64, to: i64) {
+pub(crate) fn produce(cluster: &impl Cluster, topic: &str, partitions: i32, from: i64, to: i64) {
     for partition in 0..partitions {
         let values: Vec<String> = (from..to).map(|number| value(partition, number)).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();

@@ -10,19 +10,19 @@ use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 
-use crate::member::OffsetWatch;
-use crate::numbered::GROUP;
-use crate::numbered::Journal;
-use crate::numbered::Member;
-use crate::numbered::NumberedProducer;
-use crate::numbered::SOON;
-use crate::numbered::TOPIC;
-use crate::numbered::id_path;
-use crate::numbered::member_config;
-use crate::numbered::owner_path;
-use crate::numbered::wait_for_owners;
-use crate::support::KafkaVersion;
-use crate::support::RealCluster;
+use crate::scenarios::member::OffsetWatch;
+use crate::scenarios::numbered::GROUP;
+use crate::scenarios::numbered::Journal;
+use crate::scenarios::numbered::Member;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::numbered::SOON;
+use crate::scenarios::numbered::TOPIC;
+use crate::scenarios::numbered::id_path;
+use crate::scenarios::numbered::member_config;
+use crate::scenarios::numbered::owner_path;
+use crate::scenarios::numbered::wait_for_owners;
+use crate::support::Cluster;
+use crate::support::Version;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_for;
 use crate::support::wait_until;
@@ -31,15 +31,14 @@ const PARTITIONS: i32 = 4;
 const PACE: Duration = Duration::from_millis(10);
 const LONG_SESSION: Duration = Duration::from_secs(20);
 
-fn cluster() -> RealCluster {
-    let cluster = RealCluster::start(KafkaVersion::V0_8_2_2, 1);
+fn cluster<V: Version>(version: V) -> V::Cluster {
+    let cluster = version.start(1);
     cluster.create_topic(TOPIC, PARTITIONS, 1);
     cluster
 }
 
-#[test]
-fn an_id_that_lives_on_is_refused_after_a_bounded_wait() {
-    let cluster = cluster();
+pub(crate) fn an_id_that_lives_on_is_refused_after_a_bounded_wait(version: impl Version) {
+    let cluster = cluster(version);
     let stranger = cluster.shell();
     stranger
         .put(&format!("/consumers/{GROUP}/ids"), "")
@@ -70,9 +69,10 @@ fn an_id_that_lives_on_is_refused_after_a_bounded_wait() {
     wait_for_owners(&stranger, &["a"; 4]);
 }
 
-#[test]
-fn a_running_member_goes_on_trying_to_get_a_partition_that_somebody_else_holds() {
-    let mut cluster = cluster();
+pub(crate) fn a_running_member_goes_on_trying_to_get_a_partition_that_somebody_else_holds(
+    version: impl Version,
+) {
+    let cluster = cluster(version);
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();
     let journal = Journal::default();
@@ -80,7 +80,7 @@ fn a_running_member_goes_on_trying_to_get_a_partition_that_somebody_else_holds()
         .rebalance_max_retries(3)
         .rebalance_backoff(Duration::from_millis(300));
     let member = Member::join(config, &journal);
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     journal.wait_for_flow(PARTITIONS);
 
@@ -147,9 +147,8 @@ fn hold(zookeeper: &str, partition: i32) -> ZooKeeperShell {
     stranger
 }
 
-#[test]
-fn a_member_that_cannot_start_says_why_and_leaves_nothing_behind() {
-    let mut cluster = cluster();
+pub(crate) fn a_member_that_cannot_start_says_why_and_leaves_nothing_behind(version: impl Version) {
+    let cluster = cluster(version);
     let zookeeper = cluster.connect_string();
     let stranger = cluster.shell();
     stranger
@@ -187,7 +186,7 @@ fn a_member_that_cannot_start_says_why_and_leaves_nothing_behind() {
     let journal = Journal::default();
     let member = Member::of(connector, streams.remove(TOPIC).unwrap(), &journal);
     wait_for_owners(&stranger, &["a"; 4]);
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     journal.wait_for_flow(PARTITIONS);
     let written = producer.stop();
     journal.wait_for_all(&written);
@@ -196,15 +195,14 @@ fn a_member_that_cannot_start_says_why_and_leaves_nothing_behind() {
     journal.assert_without_repeats();
 }
 
-#[test]
-fn nodes_that_somebody_deletes_come_back() {
-    let mut cluster = cluster();
+pub(crate) fn nodes_that_somebody_deletes_come_back(version: impl Version) {
+    let cluster = cluster(version);
     let zookeeper = cluster.connect_string();
     let shell = cluster.shell();
     let journal = Journal::default();
     let config = member_config(&zookeeper, "a", Duration::from_secs(3));
     let member = Member::join(config, &journal);
-    let producer = NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, PACE);
+    let producer = NumberedProducer::start(&cluster, TOPIC, PARTITIONS, PACE);
     let offsets = OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS);
     journal.wait_for_flow(PARTITIONS);
     let session = shell.stat(&id_path("a")).unwrap().ephemeral_owner;

@@ -6,19 +6,19 @@ use std::time::Instant;
 use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::Event;
 
-use crate::member::OffsetWatch;
-use crate::numbered::GROUP;
-use crate::numbered::Journal;
-use crate::numbered::Member;
-use crate::numbered::NumberedProducer;
-use crate::numbered::OwnershipWatch;
-use crate::numbered::TOPIC;
-use crate::numbered::id_path;
-use crate::numbered::member_config;
-use crate::numbered::owner_path;
-use crate::numbered::wait_for_owners;
-use crate::support::KafkaVersion;
-use crate::support::RealCluster;
+use crate::scenarios::member::OffsetWatch;
+use crate::scenarios::numbered::GROUP;
+use crate::scenarios::numbered::Journal;
+use crate::scenarios::numbered::Member;
+use crate::scenarios::numbered::NumberedProducer;
+use crate::scenarios::numbered::OwnershipWatch;
+use crate::scenarios::numbered::TOPIC;
+use crate::scenarios::numbered::id_path;
+use crate::scenarios::numbered::member_config;
+use crate::scenarios::numbered::owner_path;
+use crate::scenarios::numbered::wait_for_owners;
+use crate::support::Cluster;
+use crate::support::Version;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
 
@@ -28,8 +28,8 @@ const OWNERS: [&str; 4] = ["a", "a", "b", "b"];
 const NOISE: Duration = Duration::from_secs(1);
 
 /// Two members that consume what a producer writes, and those who watch them.
-struct Group {
-    cluster: RealCluster,
+struct Group<C> {
+    cluster: C,
     session: Duration,
     journal: Journal,
     a: Member,
@@ -39,18 +39,18 @@ struct Group {
     offsets: OffsetWatch,
 }
 
-impl Group {
-    fn start(session: Duration) -> Self {
+impl<C: Cluster> Group<C> {
+    fn start(version: impl Version<Cluster = C>, session: Duration) -> Self {
         // The broker keeps its own session through what the members have to get over.
         let overrides = [("zookeeper.session.timeout.ms", "60000")];
-        let mut cluster = RealCluster::start_with(KafkaVersion::V0_8_2_2, 1, &overrides);
+        let cluster = version.start_with(1, &overrides);
         cluster.create_topic(TOPIC, PARTITIONS, 1);
         let zookeeper = cluster.connect_string();
         let journal = Journal::default();
         let a = Member::join(member_config(&zookeeper, "a", session), &journal);
         let b = Member::join(member_config(&zookeeper, "b", session), &journal);
         let producer =
-            NumberedProducer::start(&mut cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
+            NumberedProducer::start(&cluster, TOPIC, PARTITIONS, Duration::from_millis(10));
         let group = Self {
             ownership: OwnershipWatch::start([&a, &b]),
             offsets: OffsetWatch::start(&zookeeper, GROUP, TOPIC, PARTITIONS),
@@ -113,7 +113,9 @@ impl Group {
         let shell = self.cluster.shell();
         self.offsets.finish();
         for (partition, written) in (0..).zip(&written) {
-            let stored = shell.get(&crate::numbered::offset_path(partition)).unwrap();
+            let stored = shell
+                .get(&crate::scenarios::numbered::offset_path(partition))
+                .unwrap();
             assert_eq!(stored, written.to_string(), "everything is committed");
         }
         self.journal.assert_without_gap(&written);
@@ -121,9 +123,10 @@ impl Group {
     }
 }
 
-#[test]
-fn an_expired_session_is_followed_by_another_one_that_takes_the_partitions_back() {
-    let group = Group::start(Duration::from_secs(3));
+pub(crate) fn an_expired_session_is_followed_by_another_one_that_takes_the_partitions_back(
+    version: impl Version,
+) {
+    let group = Group::start(version, Duration::from_secs(3));
     let zookeeper = group.cluster.connect_string();
     let shell = group.cluster.shell();
     for id in ["a", "b", "a"] {
@@ -150,17 +153,16 @@ fn an_expired_session_is_followed_by_another_one_that_takes_the_partitions_back(
     group.finish();
 }
 
-#[test]
-fn a_hang_of_zookeeper_shorter_than_the_session_stops_nothing() {
-    let mut group = Group::start(Duration::from_secs(20));
+pub(crate) fn a_hang_of_zookeeper_shorter_than_the_session_stops_nothing(version: impl Version) {
+    let mut group = Group::start(version, Duration::from_secs(20));
     let rebalances = group.a.rebalances() + group.b.rebalances();
     let generations = [&group.a, &group.b].map(|member| member.connector.state());
-    group.cluster.zookeeper().pause();
+    group.cluster.pause_zookeeper();
     // For a while, that is: the members do not notice at once.
     for _ in 0..10 {
         group.journal.wait_for_flow(PARTITIONS);
     }
-    group.cluster.zookeeper().resume();
+    group.cluster.resume_zookeeper();
     group.wait_until_settled();
     assert_eq!(
         [&group.a, &group.b].map(|member| member.connector.state()),
@@ -172,18 +174,17 @@ fn a_hang_of_zookeeper_shorter_than_the_session_stops_nothing() {
     journal.assert_delivered_by(&OWNERS);
 }
 
-#[test]
-fn a_restart_of_zookeeper_within_the_session_stops_nothing() {
-    let mut group = Group::start(Duration::from_secs(30));
+pub(crate) fn a_restart_of_zookeeper_within_the_session_stops_nothing(version: impl Version) {
+    let mut group = Group::start(version, Duration::from_secs(30));
     let generations = [&group.a, &group.b].map(|member| member.connector.state());
     let since = Instant::now();
-    group.cluster.zookeeper().kill();
+    group.cluster.kill_zookeeper();
     for member in [&group.a, &group.b] {
         let is_disconnected = |event: &Event| *event == Event::ZooKeeperDisconnected;
         member.wait_for_event(since, "a lost connection", is_disconnected);
     }
     group.journal.wait_for_flow(PARTITIONS);
-    group.cluster.zookeeper().restart();
+    group.cluster.restart_zookeeper();
     for member in [&group.a, &group.b] {
         let is_back = |event: &Event| *event == Event::ZooKeeperReconnected;
         member.wait_for_event(since, "the connection to come back", is_back);
@@ -199,14 +200,15 @@ fn a_restart_of_zookeeper_within_the_session_stops_nothing() {
     journal.assert_delivered_by(&OWNERS);
 }
 
-#[test]
-fn a_zookeeper_away_for_longer_than_the_session_stops_the_delivery_until_it_is_back() {
-    let mut group = Group::start(Duration::from_secs(3));
+pub(crate) fn a_zookeeper_away_for_longer_than_the_session_stops_the_delivery_until_it_is_back(
+    version: impl Version,
+) {
+    let mut group = Group::start(version, Duration::from_secs(3));
     for _ in 0..2 {
         let since = Instant::now();
-        group.cluster.zookeeper().kill();
+        group.cluster.kill_zookeeper();
         let ended = wait_for_leases_to_end(&group, since);
-        group.cluster.zookeeper().restart();
+        group.cluster.restart_zookeeper();
         group.wait_until_settled();
         assert_owned_by_living_sessions(&group);
         println!("leases ended {:?} after the outage began", ended - since);
@@ -214,14 +216,15 @@ fn a_zookeeper_away_for_longer_than_the_session_stops_the_delivery_until_it_is_b
     group.finish();
 }
 
-#[test]
-fn a_zookeeper_that_hangs_for_longer_than_the_session_stops_the_delivery_until_it_is_back() {
-    let mut group = Group::start(Duration::from_secs(3));
+pub(crate) fn a_zookeeper_that_hangs_for_longer_than_the_session_stops_the_delivery_until_it_is_back(
+    version: impl Version,
+) {
+    let mut group = Group::start(version, Duration::from_secs(3));
     for _ in 0..4 {
         let since = Instant::now();
-        group.cluster.zookeeper().pause();
+        group.cluster.pause_zookeeper();
         let ended = wait_for_leases_to_end(&group, since);
-        group.cluster.zookeeper().resume();
+        group.cluster.resume_zookeeper();
         group.wait_until_settled();
         assert_owned_by_living_sessions(&group);
         println!("leases ended {:?} after the outage began", ended - since);
@@ -232,7 +235,7 @@ fn a_zookeeper_that_hangs_for_longer_than_the_session_stops_the_delivery_until_i
 /// Waits until both members have stopped for want of ZooKeeper, not later than a session after the last time
 /// they can have heard of it, and until they have shown that they stay silent.
 #[track_caller]
-fn wait_for_leases_to_end(group: &Group, since: Instant) -> Instant {
+fn wait_for_leases_to_end(group: &Group<impl Cluster>, since: Instant) -> Instant {
     let over = since + group.session + NOISE;
     let ends = [&group.a, &group.b].map(|member| {
         let is_end = |event: &Event| *event == Event::LeaseEnded;
@@ -257,7 +260,7 @@ fn wait_for_leases_to_end(group: &Group, since: Instant) -> Instant {
 }
 
 #[track_caller]
-fn assert_owned_by_living_sessions(group: &Group) {
+fn assert_owned_by_living_sessions(group: &Group<impl Cluster>) {
     let dump = {
         let shell = group.cluster.shell();
         (0..PARTITIONS)

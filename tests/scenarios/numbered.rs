@@ -19,13 +19,12 @@ use kafka_zk_consumer::Event;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::TopicPartition;
 
-use crate::member::config;
-use crate::member::numbered;
-use crate::member::value;
-use crate::member::wait_for_just_these;
+use crate::scenarios::member::config;
+use crate::scenarios::member::numbered;
+use crate::scenarios::member::value;
+use crate::scenarios::member::wait_for_just_these;
 use crate::support::BrokerConnection;
-use crate::support::Kafka;
-use crate::support::RealCluster;
+use crate::support::Cluster;
 use crate::support::ZooKeeperShell;
 use crate::support::wait_until;
 
@@ -59,7 +58,7 @@ pub(crate) struct NumberedProducer {
 
 impl NumberedProducer {
     pub(crate) fn start(
-        cluster: &mut RealCluster,
+        cluster: &impl Cluster,
         topic: &'static str,
         partitions: i32,
         pause: Duration,
@@ -70,13 +69,13 @@ impl NumberedProducer {
     /// As [`start`](Self::start); in the values the partitions count from `first`, so that those of several topics
     /// can be told apart.
     pub(crate) fn start_from(
-        cluster: &mut RealCluster,
+        cluster: &impl Cluster,
         topic: &'static str,
         partitions: i32,
         first: i32,
         pause: Duration,
     ) -> Self {
-        let brokers: Vec<String> = cluster.brokers().iter().map(Kafka::address).collect();
+        let brokers: Vec<String> = cluster.addresses();
         let mut producer = Self {
             stop: Vec::new(),
             threads: Vec::new(),
