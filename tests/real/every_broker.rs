@@ -5,15 +5,28 @@
 
 /// A module for each broker, with a test for each scenario: a function that takes the version.
 macro_rules! on_every_broker {
-    ($($file:ident::$scenario:ident,)*) => {
+    (
+        $($file:ident::$scenario:ident,)*
+        [from 0.11] $($later_file:ident::$later_scenario:ident,)*
+    ) => {
         on_broker! { on_0_8_2_2, V0_8_2_2, $($file::$scenario,)* }
         on_broker! { on_0_9_0_1, V0_9_0_1, $($file::$scenario,)* }
         on_later_broker! { on_0_10_2_2, V0_10_2_2, $($file::$scenario,)* }
-        on_later_broker! { on_0_11_0_3, V0_11_0_3, $($file::$scenario,)* }
-        on_later_broker! { on_1_1_1, V1_1_1, $($file::$scenario,)* }
-        on_later_broker! { on_2_3_1, V2_3_1, $($file::$scenario,)* }
-        on_later_broker! { on_2_8_2, V2_8_2, $($file::$scenario,)* }
-        on_later_broker! { on_3_9_2, V3_9_2, $($file::$scenario,)* }
+        on_later_broker! {
+            on_0_11_0_3, V0_11_0_3, $($file::$scenario,)* $($later_file::$later_scenario,)*
+        }
+        on_later_broker! {
+            on_1_1_1, V1_1_1, $($file::$scenario,)* $($later_file::$later_scenario,)*
+        }
+        on_later_broker! {
+            on_2_3_1, V2_3_1, $($file::$scenario,)* $($later_file::$later_scenario,)*
+        }
+        on_later_broker! {
+            on_2_8_2, V2_8_2, $($file::$scenario,)* $($later_file::$later_scenario,)*
+        }
+        on_later_broker! {
+            on_3_9_2, V3_9_2, $($file::$scenario,)* $($later_file::$later_scenario,)*
+        }
     };
 }
 
@@ -62,4 +75,6 @@ on_every_broker! {
     topics::a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing,
     topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
     upgrades::a_log_of_all_formats_that_the_broker_knows_is_read_as_one,
+    [from 0.11]
+    transactions::messages_of_transactions_arrive_and_their_markers_do_not,
 }

@@ -37,4 +37,5 @@ mod support_itself;
 mod taken_nodes;
 mod topics;
 mod topics_support;
+mod transactions;
 mod upgrades;
