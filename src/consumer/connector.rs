@@ -7,49 +7,25 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use crossbeam_channel::bounded;
-use crossbeam_channel::select;
 use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
-use crate::consumer::committer::Committer;
+use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
-use crate::consumer::connector_state::StateCell;
-use crate::consumer::member::Member;
 use crate::consumer::message_stream::MessageStream;
-use crate::consumer::message_stream::StreamContext;
-use crate::consumer::offset_store::ZooKeeperOffsets;
-use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
-use crate::consumer::zookeeper_directory::ZooKeeperDirectory;
-use crate::coordination::BrokerRegistry;
-use crate::coordination::GroupRegistry;
-use crate::coordination::RangeAssignor;
 use crate::coordination::TopicCount;
-use crate::coordination::TopicRegistry;
 use crate::coordination::check_topic;
-use crate::coordination::member_id;
 use crate::error::Error;
 use crate::events::Event;
-use crate::events::EventSender;
 use crate::events::Events;
 use crate::events::event_channel;
-use crate::fetch::BufferPool;
 use crate::fetch::ChunkQueue;
-use crate::fetch::FetchContext;
-use crate::fetch::FetcherManager;
-use crate::fetch::LeaderlessPartitions;
-use crate::net::ClusterMetadata;
-use crate::net::ClusterMetadataOptions;
 use crate::net::ClusterView;
-use crate::stats::Stats;
 use crate::stats::StatsSnapshot;
 use crate::thread::ShutdownableThread;
-use crate::thread::StopSignal;
-use crate::thread::Stopper;
-use crate::zk::ZkClient;
-use crate::zk::ZkConfig;
 use crate::zk::ZkEvent;
 
 /// How long a shutdown goes on trying to reach ZooKeeper, for the last commit.
@@ -79,19 +55,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 pub struct ConsumerConnector {
-    config: Arc<ConsumerConfig>,
-    member_id: String,
-    zk: Arc<ZkClient>,
-    ownership: Arc<Ownership>,
-    committer: Arc<Committer>,
-    fetchers: Arc<FetcherManager>,
-    metadata: Arc<ClusterMetadata>,
-    stats: Arc<Stats>,
-    state: Arc<StateCell>,
-    sender: EventSender,
+    parts: ConnectorParts,
     events: Events,
-    /// Stopped by the shutdown; observed by every thread and every wait of the connector.
-    closing: Stopper,
     /// Held by the shutdown, so that a second one returns when there is nothing left to do.
     shutting_down: Mutex<()>,
     group: Mutex<GroupMembership>,
@@ -114,43 +79,11 @@ impl ConsumerConnector {
     /// [`Error::MissingChroot`] when the chroot of `zookeeper.connect` does not exist, [`Error::ZooKeeper`]
     /// when no server can be reached.
     pub fn connect(config: ConsumerConfig) -> Result<Self, Error> {
-        let config = Arc::new(config);
         let (sender, events) = event_channel();
-        let (zk, zk_events) = ZkClient::connect(ZkConfig {
-            connect: config.zookeeper_connect().to_owned(),
-            session_timeout: config.zookeeper_session_timeout(),
-            connection_timeout: config.zookeeper_connection_timeout(),
-        })?;
-        let stats = Arc::new(Stats::default());
-        let ownership = Arc::new(Ownership::default());
-        // A commit that waited for longer would hold up those who give the partitions up.
-        let offsets = ZooKeeperOffsets::new(
-            GroupRegistry::new(zk.within_lease(), config.group_id()),
-            Arc::clone(&stats),
-        );
-        let of_session = Arc::clone(&zk);
-        let committer = Arc::new(Committer::new(
-            Box::new(offsets),
-            Arc::clone(&ownership),
-            Box::new(move || of_session.session_id()),
-            Arc::clone(&stats),
-            sender.clone(),
-            config.offsets_channel_backoff(),
-        ));
-        let context = fetch_context(&config, &zk, &stats, &sender);
+        let (parts, zk_events) = ConnectorParts::connect(config, sender)?;
         Ok(Self {
-            member_id: member_id(config.group_id(), config.consumer_id()),
-            metadata: Arc::clone(&context.metadata),
-            fetchers: FetcherManager::new(context),
-            config,
-            zk,
-            ownership,
-            committer,
-            stats,
-            state: Arc::new(StateCell::new()),
-            sender,
+            parts,
             events,
-            closing: Stopper::new(),
             shutting_down: Mutex::default(),
             group: Mutex::new(GroupMembership {
                 zk_events: Some(zk_events),
@@ -181,43 +114,9 @@ impl ConsumerConnector {
             .map(|(topic, streams)| (topic.into(), streams))
             .collect();
         let topic_count = TopicCount::fixed(topics.iter().cloned())?;
-        let mut group = self.group.lock();
-        if self.closing.signal().is_stopped() {
-            return Err(Error::Closed);
-        }
-        let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
-        let queues = StreamQueues::new(&topics, &self.config);
-        let member = self.member(topic_count, queues.clone());
-        let mut rebalancer = Rebalancer::new(
-            member,
-            zk_events,
-            Arc::clone(&self.state),
-            Arc::clone(&self.stats),
-        );
-        // The threads come first: once the member has joined, nothing may fail any more.
-        let (hand_over, handed_over) = bounded(1);
-        let outcome = self
-            .start_threads(handed_over)
-            .and_then(|threads| rebalancer.first().map(|()| threads));
-        match outcome {
-            Ok((rebalance, auto_commit)) => {
-                // The thread waits for it.
-                let _ = hand_over.send(rebalancer);
-                group.queues = queues.all().cloned().collect();
-                group.rebalance = Some(rebalance);
-                group.auto_commit = auto_commit;
-                Ok(queues.streams(&StreamContext {
-                    config: Arc::clone(&self.config),
-                    ownership: Arc::clone(&self.ownership),
-                    stats: Arc::clone(&self.stats),
-                    events: self.sender.clone(),
-                }))
-            }
-            Err(error) => {
-                group.zk_events = Some(rebalancer.into_zk_events());
-                Err(error)
-            }
-        }
+        let queues = StreamQueues::new(&topics, &self.parts.config);
+        self.join(topic_count, &queues)?;
+        Ok(queues.streams(&self.parts.stream_context()))
     }
 
     /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition
@@ -231,8 +130,9 @@ impl ConsumerConnector {
     /// partitions may belong to others by now, [`Error::Closed`] after the shutdown.
     pub fn commit_offsets(&self) -> Result<Vec<(TopicPartition, i64)>, Error> {
         self.check_open()?;
-        self.committer
-            .commit_owned(self.commit_attempts(), &self.closing.signal())
+        self.parts
+            .committer
+            .commit_owned(self.parts.commit_attempts(), &self.parts.closing.signal())
     }
 
     /// Commits exactly these offsets, each the next one to read, also of partitions that this member does
@@ -249,18 +149,22 @@ impl ConsumerConnector {
         self.check_open()?;
         let offsets: Vec<(TopicPartition, i64)> = offsets.into_iter().collect();
         offsets.iter().try_for_each(check_offset)?;
-        self.committer
-            .commit(&offsets, self.commit_attempts(), &self.closing.signal())
+        self.parts.committer.commit(
+            &offsets,
+            self.parts.commit_attempts(),
+            &self.parts.closing.signal(),
+        )
     }
 
     /// The id under which the member registers: `<group.id>_<consumer.id>`, or one made from host and time.
     pub fn member_id(&self) -> &str {
-        &self.member_id
+        &self.parts.member_id
     }
 
     /// The partitions that this member owns now, sorted.
     pub fn owned_partitions(&self) -> Vec<TopicPartition> {
-        self.ownership
+        self.parts
+            .ownership
             .current()
             .partitions
             .keys()
@@ -270,7 +174,7 @@ impl ConsumerConnector {
 
     /// What the connector is doing, or waiting for.
     pub fn state(&self) -> ConnectorState {
-        self.state.get()
+        self.parts.state.get()
     }
 
     /// What happens in the background. All handles share one queue.
@@ -280,23 +184,25 @@ impl ConsumerConnector {
 
     /// What the brokers last said of the cluster, as far as it concerns the topics of this member.
     pub fn cluster_view(&self) -> Arc<ClusterView> {
-        self.metadata.view()
+        self.parts.metadata.view()
     }
 
     /// Waits at most `timeout` for a view newer than version `known`. The leader finder makes one whenever
     /// a partition is without leader.
     pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
-        self.metadata
-            .await_update(known, timeout, &self.closing.signal())
+        self.parts
+            .metadata
+            .await_update(known, timeout, &self.parts.closing.signal())
     }
 
     /// What the connector has counted, and where it stands in each partition that it owns.
     pub fn stats(&self) -> StatsSnapshot {
-        let mut stats = self.stats.snapshot();
-        stats.events_dropped = self.sender.dropped();
-        stats.last_metadata_try = self.metadata.last_try();
-        stats.last_metadata_success = self.metadata.last_success();
+        let mut stats = self.parts.stats.snapshot();
+        stats.events_dropped = self.parts.sender.dropped();
+        stats.last_metadata_try = self.parts.metadata.last_try();
+        stats.last_metadata_success = self.parts.metadata.last_success();
         stats.partitions = self
+            .parts
             .ownership
             .current()
             .infos()
@@ -314,111 +220,83 @@ impl ConsumerConnector {
     /// What a stream has handed out and the application not come back for is delivered again.
     pub fn shutdown(&self) {
         let _turn = self.shutting_down.lock();
-        if !self.closing.stop() {
+        if !self.parts.closing.stop() {
             return;
         }
         // From then on nobody waits for ZooKeeper any more, those included who do already.
-        self.zk.cancel_at(Instant::now() + SHUTDOWN_GRACE);
+        self.parts.zk.cancel_at(Instant::now() + SHUTDOWN_GRACE);
         let mut group = self.group.lock();
         group.rebalance.take();
         group.auto_commit.take();
-        self.fetchers.stop();
+        self.parts.fetchers.stop();
         for queue in &group.queues {
             queue.close();
         }
         self.await_zookeeper();
-        if self.config.auto_commit_enable() {
+        if self.parts.config.auto_commit_enable() {
             // The pause between attempts must not end at once, as `closing` would have it.
             let outcome = self
+                .parts
                 .committer
-                .commit_owned(self.commit_attempts(), &self.zk.cancel_signal());
-            self.committer.report(outcome);
+                .commit_owned(self.parts.commit_attempts(), &self.parts.zk.cancel_signal());
+            self.parts.committer.report(outcome);
         }
-        for info in self.ownership.current().infos() {
+        for info in self.parts.ownership.current().infos() {
             info.revoke();
         }
-        self.committer.withdraw();
-        if self.zk.cancel_signal().is_stopped() {
+        self.parts.committer.withdraw();
+        if self.parts.zk.cancel_signal().is_stopped() {
             let reason = String::from("no answer of zookeeper in time, nodes go with the session");
-            self.sender.send(Event::ShutdownIncomplete { reason });
+            self.parts.sender.send(Event::ShutdownIncomplete { reason });
         }
-        self.zk.close();
-        self.state.set(ConnectorState::ShutDown);
+        self.parts.zk.close();
+        self.parts.state.set(ConnectorState::ShutDown);
+    }
+
+    /// Registers the member, runs the first rebalance, and starts the threads for what comes later.
+    fn join(&self, topic_count: TopicCount, queues: &StreamQueues) -> Result<(), Error> {
+        let mut group = self.group.lock();
+        self.check_open()?;
+        let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
+        let mut rebalancer = Rebalancer::new(
+            self.parts.member(topic_count, queues.clone()),
+            zk_events,
+            Arc::clone(&self.parts.state),
+            Arc::clone(&self.parts.stats),
+        );
+        // The threads come first: once the member has joined, nothing may fail any more.
+        let (hand_over, handed_over) = bounded(1);
+        let outcome = self
+            .parts
+            .start_threads(handed_over)
+            .and_then(|threads| rebalancer.first().map(|()| threads));
+        match outcome {
+            Ok((rebalance, auto_commit)) => {
+                // The thread waits for it.
+                let _ = hand_over.send(rebalancer);
+                group.queues = queues.all().cloned().collect();
+                group.rebalance = Some(rebalance);
+                group.auto_commit = auto_commit;
+                Ok(())
+            }
+            Err(error) => {
+                group.zk_events = Some(rebalancer.into_zk_events());
+                Err(error)
+            }
+        }
     }
 
     fn check_open(&self) -> Result<(), Error> {
-        if self.closing.signal().is_stopped() {
+        if self.parts.closing.signal().is_stopped() {
             return Err(Error::Closed);
         }
         Ok(())
     }
 
-    fn commit_attempts(&self) -> u32 {
-        self.config.offsets_commit_max_retries().saturating_add(1)
-    }
-
     /// Gives a short outage of ZooKeeper the time to end, as long as calls are not cancelled.
     fn await_zookeeper(&self) {
-        let cancelled = self.zk.cancel_signal();
-        while !self.zk.is_connected() && cancelled.pause(Duration::from_millis(20)) {}
-    }
-
-    fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
-        let stop = self.closing.signal();
-        // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
-        let zk = self.zk.observing(&stop).within_lease();
-        Member {
-            id: self.member_id.clone(),
-            config: Arc::clone(&self.config),
-            topic_count,
-            queues,
-            brokers: BrokerRegistry::new(Arc::clone(&zk)),
-            topics: TopicRegistry::new(Arc::clone(&zk)),
-            group: GroupRegistry::new(Arc::clone(&zk), self.config.group_id()),
-            zk,
-            assignor: Box::new(RangeAssignor),
-            fetchers: Arc::clone(&self.fetchers),
-            committer: Arc::clone(&self.committer),
-            ownership: Arc::clone(&self.ownership),
-            stats: Arc::clone(&self.stats),
-            events: self.sender.clone(),
-            stop,
-            claimed: Default::default(),
-            generation: 0,
-        }
-    }
-
-    /// The threads of a member: one goes on with the rebalances once it is handed over, one commits.
-    fn start_threads(
-        &self,
-        handed_over: Receiver<Rebalancer>,
-    ) -> Result<(ShutdownableThread, Option<ShutdownableThread>), Error> {
-        let rebalance = ShutdownableThread::start("rebalance", move |stop| {
-            let rebalancer: Option<Rebalancer> = select! {
-                recv(handed_over) -> rebalancer => rebalancer.ok(),
-                recv(stop.receiver()) -> _ => None,
-            };
-            if let Some(rebalancer) = rebalancer {
-                rebalancer.run();
-            }
-        })?;
-        Ok((rebalance, self.start_auto_commit()?))
-    }
-
-    /// Commits once per interval, counted from the end of the commit before, so that a stall is not
-    /// followed by a burst (D80). What fails is tried again with the next one.
-    fn start_auto_commit(&self) -> Result<Option<ShutdownableThread>, Error> {
-        if !self.config.auto_commit_enable() {
-            return Ok(None);
-        }
-        let interval = self.config.auto_commit_interval();
-        let committer = Arc::clone(&self.committer);
-        let body = move |stop: StopSignal| {
-            while stop.pause(interval) {
-                committer.report(committer.commit_owned(1, &stop));
-            }
-        };
-        ShutdownableThread::start("auto-commit", body).map(Some)
+        let cancelled = self.parts.zk.cancel_signal();
+        while !self.parts.zk.is_connected() && cancelled.pause(Duration::from_millis(20)) {}
     }
 }
 
@@ -437,32 +315,5 @@ fn check_offset((partition, offset): &(TopicPartition, i64)) -> Result<(), Error
 impl Drop for ConsumerConnector {
     fn drop(&mut self) {
         self.shutdown();
-    }
-}
-
-fn fetch_context(
-    config: &Arc<ConsumerConfig>,
-    zk: &Arc<ZkClient>,
-    stats: &Arc<Stats>,
-    events: &EventSender,
-) -> FetchContext {
-    let directory = ZooKeeperDirectory::new(Arc::clone(zk), Arc::clone(stats), events.clone());
-    let metadata = ClusterMetadata::new(
-        Arc::new(directory),
-        ClusterMetadataOptions {
-            client_id: config.client_id().to_owned(),
-            socket_timeout: config.socket_timeout(),
-            backoff: config.refresh_leader_backoff(),
-            max_age: config.metadata_max_age(),
-        },
-    );
-    let idle_bytes = usize::try_from(config.queued_max_bytes()).unwrap_or(usize::MAX);
-    FetchContext {
-        config: Arc::clone(config),
-        pool: BufferPool::new(idle_bytes),
-        stats: Arc::clone(stats),
-        events: events.clone(),
-        metadata: Arc::new(metadata),
-        leaderless: LeaderlessPartitions::new(),
     }
 }

@@ -31,6 +31,7 @@ mod member;
 mod rebalancer;
 
 mod connector;
+mod connector_parts;
 mod connector_state;
 mod delete_group;
 mod zookeeper_directory;
