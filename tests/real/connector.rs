@@ -22,7 +22,7 @@ use crate::topics_support::connect;
 
 const GROUP: &str = "group1";
 const TOPIC: &str = "topic1";
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 
 fn cluster(version: KafkaVersion, brokers: i32, partitions: i32) -> RealCluster {
     let cluster = RealCluster::start(version, brokers);

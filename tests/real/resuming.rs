@@ -30,7 +30,7 @@ use crate::topics_support::only_stream;
 const GROUP: &str = "resuming";
 const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 3;
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 const PACE: Duration = Duration::from_millis(10);
 
 /// Set for the process that runs [`member_that_commits_by_hand`]: where ZooKeeper is.

@@ -179,11 +179,16 @@ pub(super) fn put_string(target: &mut Vec<u8>, text: &str) {
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
+    crc(0xedb8_8320, bytes)
+}
+
+/// A checksum with this polynomial, whose lowest bit comes first.
+pub(super) fn crc(polynomial: u32, bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+            crc = (crc >> 1) ^ (polynomial & (crc & 1).wrapping_neg());
         }
     }
     !crc

@@ -15,7 +15,7 @@ use super::zookeeper::ZooKeeper;
 use super::zookeeper::ZooKeeperVersion;
 use super::zookeeper_shell::ZooKeeperShell;
 
-const ELECTION_LIMIT: Duration = Duration::from_secs(60);
+const ELECTION_LIMIT: Duration = Duration::from_secs(180);
 
 /// The ZooKeeper that these brokers were released with, and brokers with the ids 0, 1, ...
 pub struct RealCluster {

@@ -15,8 +15,8 @@ use super::process::JavaProcess;
 use super::wait::wait_until;
 use super::zookeeper_shell::ZooKeeperShell;
 
-const START_LIMIT: Duration = Duration::from_secs(90);
-const STOP_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(180);
+const STOP_LIMIT: Duration = Duration::from_secs(90);
 
 /// A broker on a loopback port. ZooKeeper notices its death within 3 s.
 pub struct Kafka {
@@ -142,7 +142,7 @@ impl Kafka {
         let shell = ZooKeeperShell::connect(&self.zookeeper);
         let registration = self.registration();
         wait_until(
-            Duration::from_secs(30),
+            Duration::from_secs(90),
             "a broker's registration to vanish",
             || !shell.exists(&registration),
         );

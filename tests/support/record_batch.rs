@@ -3,6 +3,10 @@
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
+use super::broker_connection::crc;
+
+/// The polynomial of CRC-32C.
+const CASTAGNOLI: u32 = 0x82f6_3b78;
 const MAGIC: u8 = 2;
 const TRANSACTIONAL: i16 = 0x10;
 
@@ -63,7 +67,7 @@ impl RecordBatch {
 
         let mut rest = (-1_i32).to_be_bytes().to_vec();
         rest.push(MAGIC);
-        rest.extend(crc32c(&checked).to_be_bytes());
+        rest.extend(crc(CASTAGNOLI, &checked).to_be_bytes());
         rest.extend(checked);
         let mut batch = 0_i64.to_be_bytes().to_vec();
         batch.extend(length(&rest).to_be_bytes());
@@ -88,15 +92,4 @@ fn put_varint(target: &mut Vec<u8>, number: i32) {
         left >>= 7;
     }
     target.push(left.to_le_bytes()[0]);
-}
-
-fn crc32c(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
-        }
-    }
-    !crc
 }

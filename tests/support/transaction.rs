@@ -16,7 +16,7 @@ const INIT_PRODUCER_ID: i16 = 22;
 const ADD_PARTITIONS_TO_TXN: i16 = 24;
 const END_TXN: i16 = 26;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// One transaction of one batch; open until it is committed or aborted.
 pub struct Transaction {
