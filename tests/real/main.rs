@@ -35,4 +35,5 @@ mod resuming;
 mod shutdowns;
 mod support_itself;
 mod topics;
+mod transactions;
 mod upgrades;

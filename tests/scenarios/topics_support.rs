@@ -21,7 +21,7 @@ use crate::support::Cluster;
 use crate::support::wait_until;
 
 /// Longest wait for something that should happen soon, on a machine with a lot to do.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
 /// How long a shutdown may take.
 pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
