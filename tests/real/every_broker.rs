@@ -8,6 +8,7 @@ macro_rules! on_every_broker {
     (
         $($file:ident::$scenario:ident,)*
         [from 0.11] $($later_file:ident::$later_scenario:ident,)*
+        [from 2.1] $($last_file:ident::$last_scenario:ident,)*
     ) => {
         on_broker! { on_0_8_2_2, V0_8_2_2, $($file::$scenario,)* }
         on_broker! { on_0_9_0_1, V0_9_0_1, $($file::$scenario,)* }
@@ -20,12 +21,15 @@ macro_rules! on_every_broker {
         }
         on_later_broker! {
             on_2_3_1, V2_3_1, $($file::$scenario,)* $($later_file::$later_scenario,)*
+            $($last_file::$last_scenario,)*
         }
         on_later_broker! {
             on_2_8_2, V2_8_2, $($file::$scenario,)* $($later_file::$later_scenario,)*
+            $($last_file::$last_scenario,)*
         }
         on_later_broker! {
             on_3_9_2, V3_9_2, $($file::$scenario,)* $($later_file::$later_scenario,)*
+            $($last_file::$last_scenario,)*
         }
     };
 }
@@ -64,6 +68,7 @@ on_every_broker! {
     consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
     killed_members::a_killed_member_starts_again_at_once_with_the_same_id,
     leader_change::killed_leaders_cost_neither_a_message_nor_a_rebalance,
+    newer_formats::messages_have_the_time_that_their_topic_wants,
     positions::a_log_that_lost_its_start_is_read_from_where_the_rule_says,
     positions::a_missing_or_impossible_offset_is_replaced_by_the_rule,
     positions::the_original_reads_the_offsets_that_ours_have_stored,
@@ -76,5 +81,9 @@ on_every_broker! {
     topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
     upgrades::a_log_of_all_formats_that_the_broker_knows_is_read_as_one,
     [from 0.11]
+    newer_formats::a_member_that_reads_what_is_committed_sees_neither_open_nor_aborted_transactions,
+    newer_formats::headers_arrive_in_their_order,
     transactions::messages_of_transactions_arrive_and_their_markers_do_not,
+    [from 2.1]
+    newer_formats::what_the_producer_compressed_with_zstd_arrives,
 }

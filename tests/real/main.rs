@@ -26,6 +26,7 @@ mod kzc;
 mod leader_change;
 mod member;
 mod mixed_groups;
+mod newer_formats;
 mod numbered;
 mod outages;
 mod positions;

@@ -42,13 +42,13 @@ pub(crate) fn messages_of_transactions_arrive_and_their_markers_do_not(version: 
     );
 }
 
-fn begin(cluster: &RealCluster, id: &str, values: &[&str]) -> Transaction {
+pub(crate) fn begin(cluster: &RealCluster, id: &str, values: &[&str]) -> Transaction {
     let batch = RecordBatch::of(values);
     Transaction::of(&cluster.broker_list(), id, "orders", 0, &batch)
 }
 
 /// Waits until the log has so many offsets.
-fn wait_for_end(cluster: &RealCluster, end: i64) {
+pub(crate) fn wait_for_end(cluster: &RealCluster, end: i64) {
     let address = cluster.broker_list().parse().unwrap();
     let consumer = SimpleConsumer::new(address, SimpleConsumerOptions::default()).unwrap();
     let orders = TopicPartition::new("orders", 0);
