@@ -27,6 +27,7 @@ mod kcat;
 mod kzc;
 mod mixed_filters;
 mod mixed_groups;
+mod newer_formats;
 mod offsets_in_kafka;
 mod on_first_brokers;
 mod positions;

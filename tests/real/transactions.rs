@@ -5,15 +5,16 @@ use kafka_zk_consumer::SimpleConsumerOptions;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::protocol::OffsetTime;
 
+use crate::scenarios::topics_support::LIMIT;
+use crate::scenarios::topics_support::config;
+use crate::scenarios::topics_support::join;
+use crate::scenarios::topics_support::shut_down;
+use crate::support::Cluster;
 use crate::support::KafkaVersion;
 use crate::support::RealCluster;
 use crate::support::RecordBatch;
 use crate::support::Transaction;
 use crate::support::wait_until;
-use crate::topics_support::LIMIT;
-use crate::topics_support::config;
-use crate::topics_support::join;
-use crate::topics_support::shut_down;
 
 /// The offset of a marker is nobody's, and committed over.
 pub(crate) fn messages_of_transactions_arrive_and_their_markers_do_not(version: KafkaVersion) {
@@ -37,18 +38,18 @@ pub(crate) fn messages_of_transactions_arrive_and_their_markers_do_not(version: 
     shut_down(&connector);
     reader.finish();
     assert_eq!(
-        crate::member::stored_offset(&cluster.shell(), "g", "orders", 0),
+        crate::scenarios::member::stored_offset(&cluster.shell(), "g", "orders", 0),
         Some(11)
     );
 }
 
-fn begin(cluster: &RealCluster, id: &str, values: &[&str]) -> Transaction {
+pub(crate) fn begin(cluster: &RealCluster, id: &str, values: &[&str]) -> Transaction {
     let batch = RecordBatch::of(values);
     Transaction::of(&cluster.broker_list(), id, "orders", 0, &batch)
 }
 
 /// Waits until the log has so many offsets.
-fn wait_for_end(cluster: &RealCluster, end: i64) {
+pub(crate) fn wait_for_end(cluster: &RealCluster, end: i64) {
     let address = cluster.broker_list().parse().unwrap();
     let consumer = SimpleConsumer::new(address, SimpleConsumerOptions::default()).unwrap();
     let orders = TopicPartition::new("orders", 0);
