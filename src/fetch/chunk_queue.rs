@@ -247,7 +247,7 @@ impl ChunkQueue {
         self.state.lock().tell_waiting();
     }
 
-    /// After something left the queue: if that made room, whoever waits for it is told.
+    /// After the stream took or gave back something: if that made room, whoever waits for it is told.
     fn made_room(&self, state: &mut QueueState) {
         if state.chunks < self.max_chunks {
             state.full_since = None;
@@ -283,12 +283,13 @@ impl Charge {
     /// Sets the charge to what is really used: less than reserved, or more once decompressed.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let mut state = self.queue.state.lock();
+        state.bytes = state.bytes.saturating_sub(self.bytes).saturating_add(bytes);
         if self.is_reservation {
             state.reserved = state.reserved.saturating_sub(self.bytes);
             self.is_reservation = false;
-        }
-        state.bytes = state.bytes.saturating_sub(self.bytes).saturating_add(bytes);
-        if bytes < self.bytes {
+            // The request is over, but the stream has not moved: a queue that was full is so still.
+            state.tell_waiting();
+        } else if bytes < self.bytes {
             self.queue.made_room(&mut state);
         }
         self.bytes = bytes;
@@ -330,6 +331,27 @@ mod tests {
             aborted: AbortedTransactions::default(),
             charge,
         })
+    }
+
+    #[test]
+    fn the_end_of_a_request_does_not_make_a_full_queue_look_young() {
+        // The wait of the next request is as long as the queue has been full. Each answer began that time anew, so
+        // that a broker was asked without any wait, again and again, until the stream came back.
+        let queue = ChunkQueue::new(10, 100);
+        let (waiter, _token) = bounded(1);
+        let mut held = vec![queue.reserve(10, &waiter).unwrap()];
+        assert!(held[0].settle(10));
+        let full_since = || match queue.reserve(100, &waiter) {
+            Err(Full::Since(since)) => since,
+            other => panic!("{other:?}"),
+        };
+        let since = full_since();
+        for bytes in [0, 5] {
+            let mut request = queue.reserve(80, &waiter).unwrap();
+            assert!(request.settle(bytes));
+            assert_eq!(full_since(), since);
+            held.push(request);
+        }
     }
 
     #[test]
