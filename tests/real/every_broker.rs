@@ -76,6 +76,7 @@ mod own {
         crate::newer_formats::messages_have_the_time_that_their_topic_wants,
         crate::positions::the_original_reads_the_offsets_that_ours_have_stored,
         crate::support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
+        crate::topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
         crate::upgrades::a_log_of_all_formats_that_the_broker_knows_is_read_as_one,
     }
 }
