@@ -27,6 +27,8 @@ pub(crate) struct ChunkReader {
     epoch: u64,
     /// The next offset to deliver: a set may begin before what was asked for.
     position: i64,
+    /// The first offset that is not delivered; the largest number where reading has no end.
+    end: i64,
     outer: Level,
     /// Compressed messages that are open, the innermost last. Format 0 nests twice at the most.
     inner: Vec<Level>,
@@ -66,6 +68,7 @@ impl ChunkReader {
             bytes: chunk.message_set,
         });
         Self {
+            end: chunk.info.limit(),
             info: chunk.info,
             epoch: chunk.epoch,
             position,
@@ -120,7 +123,7 @@ impl ChunkReader {
                         if raw.offset < self.position {
                             continue;
                         }
-                        if !self.info.is_current(self.epoch) {
+                        if raw.offset >= self.end || !self.info.is_current(self.epoch) {
                             return (count, Rest::End);
                         }
                         // Messages that share their offset are passed together, at the end of their level.
@@ -140,6 +143,9 @@ impl ChunkReader {
 
     /// Opens a wrapper, or leaves the one that has come to its end. Otherwise says what is there.
     fn enter_or_leave(&mut self, entry: Option<Result<Entry, CorruptMessage>>) -> Option<Rest> {
+        if self.position >= self.end {
+            return Some(Rest::End);
+        }
         match entry {
             Some(Ok(Entry::Wrapper(wrapper))) if wrapper.offset >= self.position => {
                 let corrupt = self.open(&wrapper).err()?;

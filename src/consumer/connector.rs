@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
+use crate::consumer::bounded_stream::BoundedStream;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::message_stream::MessageStream;
@@ -109,14 +111,42 @@ impl ConsumerConnector {
         &self,
         topics: impl IntoIterator<Item = (T, usize)>,
     ) -> Result<HashMap<String, Vec<MessageStream>>, Error> {
+        let (topic_count, queues) = self.plan_streams(topics)?;
+        self.join(topic_count, &queues, None)?;
+        Ok(queues.streams(&self.parts.stream_context()))
+    }
+
+    /// As [`create_message_streams`](Self::create_message_streams), with streams that read up to where the
+    /// logs end when this member takes them over, and then end by themselves.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_bounded_streams<T: Into<String>>(
+        &self,
+        topics: impl IntoIterator<Item = (T, usize)>,
+    ) -> Result<HashMap<String, Vec<BoundedStream>>, Error> {
+        let (topic_count, queues) = self.plan_streams(topics)?;
+        let bounds = Bounds::new(queues.all(), Arc::clone(&self.parts.ownership));
+        self.join(topic_count, &queues, Some(Arc::clone(&bounds)))?;
+        let streams = queues.streams(&self.parts.stream_context()).into_iter();
+        let bounded = |stream| BoundedStream::new(stream, Arc::clone(&bounds));
+        Ok(streams
+            .map(|(topic, streams)| (topic, streams.into_iter().map(bounded).collect()))
+            .collect())
+    }
+
+    /// What the member registers, and the queues that go with it.
+    fn plan_streams<T: Into<String>>(
+        &self,
+        topics: impl IntoIterator<Item = (T, usize)>,
+    ) -> Result<(TopicCount, StreamQueues), Error> {
         let topics: Vec<(String, usize)> = topics
             .into_iter()
             .map(|(topic, streams)| (topic.into(), streams))
             .collect();
         let topic_count = TopicCount::fixed(topics.iter().cloned())?;
         let queues = StreamQueues::new(&topics, &self.parts.config);
-        self.join(topic_count, &queues)?;
-        Ok(queues.streams(&self.parts.stream_context()))
+        Ok((topic_count, queues))
     }
 
     /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition
@@ -254,12 +284,17 @@ impl ConsumerConnector {
     }
 
     /// Registers the member, runs the first rebalance, and starts the threads for what comes later.
-    fn join(&self, topic_count: TopicCount, queues: &StreamQueues) -> Result<(), Error> {
+    fn join(
+        &self,
+        topic_count: TopicCount,
+        queues: &StreamQueues,
+        bounds: Option<Arc<Bounds>>,
+    ) -> Result<(), Error> {
         let mut group = self.group.lock();
         self.check_open()?;
         let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
         let mut rebalancer = Rebalancer::new(
-            self.parts.member(topic_count, queues.clone()),
+            self.parts.member(topic_count, queues.clone(), bounds),
             zk_events,
             Arc::clone(&self.parts.state),
             Arc::clone(&self.parts.stats),

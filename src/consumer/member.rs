@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::committer::Committer;
 use crate::consumer::committer::Offsets;
 use crate::consumer::owned_partitions::OwnedPartition;
@@ -37,6 +38,8 @@ pub(crate) struct Member {
     pub(crate) config: Arc<ConsumerConfig>,
     pub(crate) topic_count: TopicCount,
     pub(crate) queues: StreamQueues,
+    /// Of a member that reads no further than to the ends.
+    pub(crate) bounds: Option<Arc<Bounds>>,
     /// Its calls end when the rebalance is told to stop.
     pub(crate) zk: Arc<ZkClient>,
     pub(crate) brokers: BrokerRegistry,
@@ -87,7 +90,13 @@ impl Member {
         self.release_claimed()?;
         self.claim(&mine)?;
         match self.take_over(&mine, session) {
-            Ok(()) => Ok(Rebalanced::Changed),
+            Ok(()) => {
+                if let Some(bounds) = &self.bounds {
+                    let exists = |partition: &_| assignment.owners().contains_key(partition);
+                    bounds.note_generation(&self.ownership.current(), exists);
+                }
+                Ok(Rebalanced::Changed)
+            }
             Err(error) => {
                 self.fetchers.stop();
                 self.committer.withdraw();
@@ -273,7 +282,8 @@ impl Member {
             let queue = self.queues.of(partition.topic(), thread).cloned();
             let queue = queue.ok_or(Error::GroupChanged)?;
             checkpoints.extend(offset.map(|offset| (partition.clone(), offset)));
-            let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
+            let end = self.bounds.as_ref().map(|bounds| bounds.end_of(partition));
+            let info = PartitionTopicInfo::with_end(partition.clone(), queue, offset, end);
             let thread = thread.clone();
             owned
                 .partitions

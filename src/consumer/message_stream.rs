@@ -3,19 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::time::Instant;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumedOn;
 use crate::config::ConsumerConfig;
 use crate::config::OnBadMessage;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::chunk_reader::ChunkReader;
 use crate::consumer::chunk_reader::CorruptEntry;
 use crate::consumer::chunk_reader::Rest;
+use crate::consumer::handed_out::HandedOut;
 use crate::consumer::message::Message;
 use crate::consumer::message::MessageRef;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::stream_error::StreamError;
+use crate::consumer::wait::Wait;
 use crate::error::Error;
 use crate::events::Event;
 use crate::events::EventSender;
@@ -53,11 +55,10 @@ pub(crate) struct StreamContext {
 pub struct MessageStream {
     queue: Arc<ChunkQueue>,
     context: StreamContext,
+    /// Where the member reads no further than to the ends.
+    bounds: Option<Arc<Bounds>>,
     current: Option<ChunkReader>,
-    /// Next offset after the last message handed out of `current`, not yet counted as consumed.
-    handed_out: Option<i64>,
-    /// The same for chunks that a batch has gone through.
-    handed_out_before: Vec<(Arc<PartitionTopicInfo>, u64, i64)>,
+    handed_out: HandedOut,
     /// Messages handed out since `stats` was last told.
     uncounted: usize,
     deferred: Option<Deferred>,
@@ -71,12 +72,17 @@ impl MessageStream {
             queue,
             consumed_on: context.config.consumed_on(),
             context,
+            bounds: None,
             current: None,
-            handed_out: None,
-            handed_out_before: Vec::new(),
+            handed_out: HandedOut::default(),
             uncounted: 0,
             deferred: None,
         }
+    }
+
+    /// Ends when everything up to the ends that `bounds` knows is consumed.
+    pub(crate) fn end_with(&mut self, bounds: Arc<Bounds>) {
+        self.bounds = Some(bounds);
     }
 
     /// The next message, waiting at most `timeout` for one instead of `consumer.timeout.ms`.
@@ -126,15 +132,7 @@ impl MessageStream {
     /// For applications that stop reading and then commit or shut down.
     #[inline]
     pub fn mark_consumed(&mut self) {
-        // Once a chunk, while this is called for each message.
-        if !self.handed_out_before.is_empty() {
-            for (info, epoch, next) in self.handed_out_before.drain(..) {
-                info.mark_consumed(next, epoch);
-            }
-        }
-        if let (Some(next), Some(reader)) = (self.handed_out.take(), &self.current) {
-            reader.info().mark_consumed(next, reader.epoch());
-        }
+        self.handed_out.mark_consumed(self.current.as_ref());
     }
 
     /// Counts the messages of one partition up to `message`, which this stream handed out last or in its last
@@ -143,20 +141,9 @@ impl MessageStream {
     /// For applications that stop in the middle of a batch and then commit or shut down.
     pub fn mark_consumed_through(&mut self, message: &Message) {
         let through = message.offset().saturating_add(1);
-        let current = match (self.handed_out, &self.current) {
-            (Some(next), Some(reader)) => Some((reader.info(), reader.epoch(), next)),
-            _ => None,
-        };
-        let before = self.handed_out_before.iter();
-        let in_order = before.map(|(info, epoch, next)| (info, *epoch, *next));
-        for (info, epoch, next) in in_order.chain(current) {
-            if info.topic_partition() == message.topic_partition() {
-                info.mark_consumed(through.min(next), epoch);
-                if next >= through {
-                    return;
-                }
-            }
-        }
+        let partition = message.topic_partition();
+        self.handed_out
+            .mark_consumed_through(self.current.as_ref(), partition, through);
     }
 
     /// Goes on behind the bad message before which `topic_partition` waits, and returns its offset.
@@ -191,6 +178,12 @@ impl MessageStream {
     fn own(&self, topic_partition: &TopicPartition) -> Option<Arc<PartitionTopicInfo>> {
         let info = self.context.ownership.info(topic_partition)?;
         Arc::ptr_eq(info.queue(), &self.queue).then_some(info)
+    }
+
+    /// How long iterating waits.
+    #[inline]
+    fn patience(&self) -> Wait {
+        Wait::within_or_for_ever(self.context.config.consumer_timeout())
     }
 
     #[inline]
@@ -248,7 +241,7 @@ impl MessageStream {
         }
         let (count, rest) = reader.visit(max, visit);
         if count > 0 {
-            self.handed_out = Some(reader.position());
+            self.handed_out.note(reader.position());
             self.uncounted = self.uncounted.saturating_add(count);
             if self.consumed_on == ConsumedOn::Return {
                 self.mark_consumed();
@@ -265,12 +258,11 @@ impl MessageStream {
     /// Opens the next chunk, or notes what else comes next in the queue. `is_empty`: the application has been
     /// given nothing that it has not come back for.
     fn open_next(&mut self, wait: Wait, is_empty: bool) -> Opened {
-        let deadline = match wait {
-            Wait::ForEver => None,
-            Wait::Until(deadline) => Some(deadline),
-            Wait::Not => Some(Instant::now()),
-        };
-        match self.queue.take(deadline) {
+        if is_empty && self.is_over() {
+            return Opened::Closed;
+        }
+        match self.queue.take(wait.deadline()) {
+            Taken::Nudged => {}
             Taken::Entry(QueueEntry::Messages(chunk)) => {
                 self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
             }
@@ -279,7 +271,7 @@ impl MessageStream {
                 epoch,
                 offset,
             }) => {
-                self.handed_out_before.push((info, epoch, offset));
+                self.handed_out.note_reposition(info, epoch, offset);
                 if is_empty {
                     self.mark_consumed();
                 }
@@ -330,12 +322,16 @@ impl MessageStream {
         let count = u64::try_from(self.uncounted).unwrap_or(u64::MAX);
         self.context.stats.messages.add(count);
         self.uncounted = 0;
-        if let Some(reader) = self.current.take()
-            && let Some(next) = self.handed_out.take()
-        {
-            let info = Arc::clone(reader.info());
-            self.handed_out_before.push((info, reader.epoch(), next));
+        if let Some(reader) = self.current.take() {
+            self.handed_out.leave(&reader);
         }
+    }
+
+    /// Whether the member has come to the ends of all its partitions. Called when the application has come
+    /// back for everything.
+    fn is_over(&self) -> bool {
+        let bounds = self.bounds.as_ref();
+        bounds.is_some_and(|bounds| self.queue.is_drained() && bounds.are_reached(&self.queue))
     }
 
     /// What the application has to be told of a corrupt entry of the present chunk. `None` while it is being
@@ -392,25 +388,6 @@ impl MessageStream {
     }
 }
 
-/// How long to wait for a message.
-#[derive(Clone, Copy, Debug)]
-enum Wait {
-    Not,
-    Until(Instant),
-    ForEver,
-}
-
-impl Wait {
-    fn within(timeout: Duration) -> Self {
-        if timeout.is_zero() {
-            return Self::Not;
-        }
-        Instant::now()
-            .checked_add(timeout)
-            .map_or(Self::ForEver, Self::Until)
-    }
-}
-
 /// Something in the way that waits until the messages before it have been handed out.
 #[derive(Debug)]
 enum Deferred {
@@ -439,11 +416,7 @@ impl Iterator for MessageStream {
     /// The next message, waiting for one as long as `consumer.timeout.ms` allows, by default for ever.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let wait = match self.context.config.consumer_timeout() {
-            None => Wait::ForEver,
-            Some(timeout) => Wait::within(timeout),
-        };
-        self.next_until(wait)
+        self.next_until(self.patience())
     }
 }
 

@@ -20,8 +20,14 @@ mod message;
 mod stream_error;
 
 mod chunk_reader;
+mod handed_out;
 mod message_stream;
 mod stream_queues;
+mod wait;
+
+mod bounded_partition;
+mod bounded_stream;
+mod bounds;
 
 mod offset_store;
 mod owned_partitions;
@@ -36,6 +42,9 @@ mod connector_state;
 mod delete_group;
 mod zookeeper_directory;
 
+pub use bounded_partition::BoundedOutcome;
+pub use bounded_partition::BoundedPartition;
+pub use bounded_stream::BoundedStream;
 pub use connector::ConsumerConnector;
 pub use connector_state::ConnectorState;
 pub use delete_group::delete_group;

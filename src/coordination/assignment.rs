@@ -88,7 +88,6 @@ impl Assignment {
         self.idle.push((topic.to_owned(), thread));
     }
 
-    #[cfg(test)]
     /// The owner of each partition of the whole group.
     pub(crate) fn owners(&self) -> &BTreeMap<TopicPartition, ConsumerThreadId> {
         &self.owners

@@ -14,6 +14,7 @@ use crate::fetch::chunk_queue::Charge;
 use crate::fetch::chunk_queue::Chunk;
 use crate::fetch::chunk_queue::Full;
 use crate::fetch::fetcher_thread::FetchContext;
+use crate::fetch::partition_end::EndLookUp;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::fetch::partition_topic_info::Verdict;
 use crate::net::means_stale;
@@ -35,6 +36,8 @@ pub(crate) struct FetchPlan {
     crowded_out: usize,
     /// Partitions that need an offset from `auto.offset.reset` first, with their epoch.
     pub(crate) unresolved: Vec<(Arc<PartitionTopicInfo>, u64)>,
+    /// Partitions that are read to their end only, which is to be looked up first.
+    pub(crate) ends_wanted: Vec<(Arc<PartitionTopicInfo>, EndLookUp)>,
 }
 
 /// One partition of a request under way.
@@ -53,6 +56,7 @@ impl FetchPlan {
             asked: Vec::new(),
             crowded_out: 0,
             unresolved: Vec::new(),
+            ends_wanted: Vec::new(),
         }
     }
 
@@ -127,6 +131,10 @@ pub(crate) struct Handled {
     pub(crate) failed: Vec<(Arc<PartitionTopicInfo>, String)>,
     /// Partitions whose offset is outside the log, with their epoch.
     pub(crate) out_of_range: Vec<(Arc<PartitionTopicInfo>, u64)>,
+    /// Partitions of which nothing came, and the end of their log.
+    empty: Vec<(Asked, Option<i64>)>,
+    /// Some partition brought something.
+    is_filled: bool,
 }
 
 /// Takes the partitions of an answer while they arrive, and puts them into the queues of their streams.
@@ -162,6 +170,13 @@ impl<'a> FetchAnswers<'a> {
                 self.handled.failed.push((asked.info, reason));
             }
         }
+        for (asked, high_watermark) in std::mem::take(&mut self.handled.empty) {
+            let is_whole = answered && !self.handled.is_filled;
+            let (offset, epoch) = (asked.offset, asked.epoch);
+            asked
+                .info
+                .note_empty(offset, epoch, high_watermark, is_whole);
+        }
         self.handled
     }
 
@@ -182,6 +197,7 @@ impl<'a> FetchAnswers<'a> {
 
     fn fetched(&mut self, asked: Asked, high_watermark: Option<i64>, mut set: Vec<u8>) {
         let outline = Outline::of(&set);
+        self.handled.is_filled |= !set.is_empty();
         asked.info.note_answer(set.len());
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
@@ -191,6 +207,7 @@ impl<'a> FetchAnswers<'a> {
             (Some(last), _) => self.deliver(asked, high_watermark, set, last),
             (None, SetEnd::Whole | SetEnd::Filler) => {
                 asked.info.note_high_watermark(high_watermark);
+                self.handled.empty.push((asked, high_watermark));
             }
             (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());

@@ -12,11 +12,12 @@
 //!
 //! A fetcher asks only for partitions whose queue has room, and pushing never blocks; so a stream that is
 //! not read holds back its own partitions and nothing else.
-//! Lock order: fetchers, partitions of a fetcher, positions of a partition, queue. None is held during I/O.
+//! Lock order: fetchers, partitions of a fetcher, positions of a partition, its end, queue. None is held during I/O.
 //! Knows nothing of ZooKeeper, groups or streams, and never looks into a message.
 
 mod buffer_pool;
 mod chunk_queue;
+mod partition_end;
 mod partition_topic_info;
 
 mod fetch_answers;
@@ -39,6 +40,8 @@ pub(crate) use chunk_queue::Taken;
 pub(crate) use fetcher_manager::FetcherManager;
 pub(crate) use fetcher_thread::FetchContext;
 pub(crate) use leaderless_partitions::LeaderlessPartitions;
+pub(crate) use partition_end::EndBell;
+pub(crate) use partition_end::PartitionEnd;
 #[cfg(test)]
 pub(crate) use partition_topic_info::FetchPosition;
 pub(crate) use partition_topic_info::PartitionTopicInfo;

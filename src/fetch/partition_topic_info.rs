@@ -14,6 +14,10 @@ use crate::fetch::chunk_queue::BadEntry;
 use crate::fetch::chunk_queue::Chunk;
 use crate::fetch::chunk_queue::ChunkQueue;
 use crate::fetch::chunk_queue::QueueEntry;
+use crate::fetch::partition_end::Emptiness;
+use crate::fetch::partition_end::EndLookUp;
+use crate::fetch::partition_end::EndStep;
+use crate::fetch::partition_end::PartitionEnd;
 use crate::stats::PartitionStats;
 
 /// "Not known" in the atomics below; never leaves this file.
@@ -28,6 +32,8 @@ const UNKNOWN: i64 = -1;
 pub(crate) struct PartitionTopicInfo {
     topic_partition: TopicPartition,
     queue: Arc<ChunkQueue>,
+    /// Where reading ends, for a member that reads no further.
+    end: Option<Arc<PartitionEnd>>,
     fetching: Mutex<Fetching>,
     /// Written by the stream's thread, and by a reset or seek while nothing of this partition is queued.
     consumed: AtomicI64,
@@ -70,6 +76,10 @@ pub(crate) enum FetchPosition {
     Unresolved {
         epoch: u64,
     },
+    /// Ask the broker for an end of the log first.
+    EndWanted(EndLookUp),
+    /// Everything up to the end has been fetched.
+    AtEnd,
     /// A bad message stands here; see [`StoppedAt`].
     Stopped,
     /// The partition belongs to somebody else by now.
@@ -92,9 +102,23 @@ impl PartitionTopicInfo {
         queue: Arc<ChunkQueue>,
         start: Option<i64>,
     ) -> Arc<Self> {
+        Self::with_end(topic_partition, queue, start, None)
+    }
+
+    /// As [`new`](Self::new), but read no further than to `end`.
+    pub(crate) fn with_end(
+        topic_partition: TopicPartition,
+        queue: Arc<ChunkQueue>,
+        start: Option<i64>,
+        end: Option<Arc<PartitionEnd>>,
+    ) -> Arc<Self> {
+        if let Some(end) = &end {
+            end.begins_at(start);
+        }
         Arc::new(Self {
             topic_partition,
             queue,
+            end,
             fetching: Mutex::new(Fetching {
                 fetched: start,
                 stopped: None,
@@ -114,6 +138,15 @@ impl PartitionTopicInfo {
 
     pub(crate) fn queue(&self) -> &Arc<ChunkQueue> {
         &self.queue
+    }
+
+    pub(crate) fn end(&self) -> Option<&Arc<PartitionEnd>> {
+        self.end.as_ref()
+    }
+
+    /// The first offset that is not delivered; the largest number where reading goes on without end.
+    pub(crate) fn limit(&self) -> i64 {
+        self.end.as_ref().map_or(i64::MAX, |end| end.limit())
     }
 
     /// The next offset to hand to the application; `None` while it is not known.
@@ -143,6 +176,9 @@ impl PartitionTopicInfo {
     pub(crate) fn mark_consumed(&self, next: i64, epoch: u64) {
         if self.epoch.load(Ordering::Acquire) == epoch {
             self.consumed.store(next, Ordering::Release);
+            if let Some(end) = &self.end {
+                end.note_consumed(next);
+            }
         }
     }
 
@@ -163,16 +199,19 @@ impl PartitionTopicInfo {
         }
         let fetching = self.fetching.lock();
         let epoch = self.epoch.load(Ordering::Relaxed);
-        match (fetching.stopped, fetching.fetched) {
-            (Some(_), _) => FetchPosition::Stopped,
-            (None, Some(offset)) => FetchPosition::At { offset, epoch },
-            (None, None) => FetchPosition::Unresolved { epoch },
+        let step = self.end.as_ref().map(|end| end.step(fetching.fetched));
+        match (fetching.stopped, step, fetching.fetched) {
+            (Some(_), _, _) => FetchPosition::Stopped,
+            (None, Some(EndStep::LookUp(which)), _) => FetchPosition::EndWanted(which),
+            (None, Some(EndStep::Done), _) => FetchPosition::AtEnd,
+            (None, _, Some(offset)) => FetchPosition::At { offset, epoch },
+            (None, _, None) => FetchPosition::Unresolved { epoch },
         }
     }
 
     /// Puts `chunk` into the queue and moves `fetched` to `next`, both or neither: neither when the
     /// partition was revoked, sought or fed by another fetcher since the chunk was asked for (D23, 8.3).
-    pub(crate) fn enqueue(&self, chunk: Chunk, next: i64) -> bool {
+    pub(crate) fn enqueue(self: &Arc<Self>, chunk: Chunk, next: i64) -> bool {
         let mut fetching = self.fetching.lock();
         if fetching.fetched != Some(chunk.fetch_offset) || !self.is_current(chunk.epoch) {
             drop(fetching);
@@ -182,8 +221,20 @@ impl PartitionTopicInfo {
         if let Some(offset) = chunk.high_watermark {
             self.high_watermark.store(offset, Ordering::Relaxed);
         }
+        let limit = self.limit();
+        if chunk.fetch_offset >= limit {
+            // Asked for only to learn whether the position lies within the log.
+            drop(fetching);
+            self.note_checked();
+            return false;
+        }
+        let epoch = chunk.epoch;
         self.queue.push(QueueEntry::Messages(chunk));
-        fetching.fetched = Some(next);
+        fetching.fetched = Some(next.min(limit));
+        if next >= limit {
+            // The last messages before the end may be missing, and then none of them tells that it is reached.
+            self.push_reposition(limit, epoch);
+        }
         true
     }
 
@@ -194,6 +245,70 @@ impl PartitionTopicInfo {
         }
     }
 
+    /// A fetch at `offset` brought nothing. `is_whole`: nor did any other partition of the answer.
+    /// Where the end is known that may mean that it is reached (compaction, aborted transactions).
+    pub(crate) fn note_empty(
+        self: &Arc<Self>,
+        offset: i64,
+        epoch: u64,
+        high_watermark: Option<i64>,
+        is_whole: bool,
+    ) {
+        let Some(end) = &self.end else {
+            return;
+        };
+        let mut fetching = self.fetching.lock();
+        if fetching.fetched != Some(offset) || !self.is_current(epoch) {
+            return;
+        }
+        if offset >= end.limit() {
+            return end.note_checked();
+        }
+        if let Emptiness::UpTo(limit) = end.note_empty(offset, high_watermark, is_whole) {
+            self.reposition(&mut fetching, limit, epoch);
+        }
+    }
+
+    /// A broker was asked for an end of the log, and said `offset`.
+    pub(crate) fn found_end(&self, which: EndLookUp, offset: i64) {
+        if let Some(end) = &self.end {
+            end.found(which, offset);
+        }
+    }
+
+    /// A fetcher of another broker, perhaps, has the partition from now on.
+    pub(crate) fn note_leader(&self) {
+        if let Some(end) = &self.end {
+            end.note_leader();
+        }
+    }
+
+    fn note_checked(&self) {
+        if let Some(end) = &self.end {
+            end.note_checked();
+        }
+    }
+
+    /// Whether everything up to the end is consumed, or the application has left it at a bad message.
+    pub(crate) fn is_done(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| {
+            end.is_reached(self.consumed()) || (end.state().left && self.is_stopped())
+        })
+    }
+
+    /// The application came back without a decision about the bad message, if one stands there.
+    pub(crate) fn leave_bad_message(&self) {
+        if let Some(end) = &self.end
+            && self.is_stopped()
+        {
+            end.leave();
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.fetching.lock().stopped.is_some()
+    }
+
     /// Fetching goes on at `offset`, chosen by `auto.offset.reset`. Chunks in the queue stay valid: the
     /// consumed position follows when the stream has come through them (D44). `false` when outdated.
     pub(crate) fn reset(self: &Arc<Self>, offset: i64, epoch: u64) -> bool {
@@ -201,28 +316,47 @@ impl PartitionTopicInfo {
         if !self.is_current(epoch) {
             return false;
         }
-        let nothing_queued = self.consumed() == fetching.fetched;
-        fetching.fetched = Some(offset);
-        fetching.suspect = None;
-        if nothing_queued {
-            self.consumed.store(offset, Ordering::Release);
-        } else {
-            self.queue.push(QueueEntry::Reposition {
-                info: Arc::clone(self),
-                epoch,
-                offset,
-            });
+        self.reposition(&mut fetching, offset, epoch);
+        if let Some(end) = &self.end {
+            end.note_reset(offset);
         }
         true
     }
 
+    fn reposition(self: &Arc<Self>, fetching: &mut Fetching, offset: i64, epoch: u64) {
+        let nothing_queued = self.consumed() == fetching.fetched;
+        fetching.fetched = Some(offset);
+        fetching.suspect = None;
+        if nothing_queued {
+            self.mark_consumed(offset, epoch);
+        } else {
+            self.push_reposition(offset, epoch);
+        }
+    }
+
+    fn push_reposition(self: &Arc<Self>, offset: i64, epoch: u64) {
+        self.queue.push(QueueEntry::Reposition {
+            info: Arc::clone(self),
+            epoch,
+            offset,
+        });
+    }
+
     /// Both positions become `offset`; what is queued is dropped by the stream.
     pub(crate) fn seek(&self, offset: i64) {
+        self.move_to(offset, Some(offset));
+    }
+
+    /// `start`: reading begins anew there, which is told.
+    fn move_to(&self, offset: i64, start: Option<i64>) {
         let mut fetching = self.fetching.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         fetching.fetched = Some(offset);
         fetching.stopped = None;
         self.consumed.store(offset, Ordering::Release);
+        if let Some(end) = &self.end {
+            end.note_move(start);
+        }
         drop(fetching);
         self.queue.wake_fetchers();
     }
@@ -264,7 +398,7 @@ impl PartitionTopicInfo {
     /// Goes on behind the bad message. `None` when no bad message stopped this partition.
     pub(crate) fn skip(&self) -> Option<StoppedAt> {
         let stopped = self.fetching.lock().stopped?;
-        self.seek(stopped.resume);
+        self.move_to(stopped.resume, None);
         Some(stopped)
     }
 
@@ -279,6 +413,11 @@ impl PartitionTopicInfo {
     ) -> bool {
         let mut fetching = self.fetching.lock();
         if fetching.fetched != Some(offset) || !self.is_current(epoch) {
+            return false;
+        }
+        if offset >= self.limit() {
+            drop(fetching);
+            self.note_checked();
             return false;
         }
         fetching.stopped = Some(StoppedAt { offset, resume });
