@@ -64,6 +64,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         consumed_on: from.choice("consumed.on", ConsumedOn::Next)?,
         on_bad_message: from.choice("on.bad.message", OnBadMessage::Fail)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
+        max_poll_records: from.int_from("max.poll.records", 1, 500)?,
         client_id: client_id(&mut from, &group_id)?,
         group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,

@@ -16,6 +16,7 @@ use crate::consumer::bounds::Bounds;
 use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::message_stream::MessageStream;
+use crate::consumer::poller::Poller;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::TopicCount;
@@ -133,6 +134,20 @@ impl ConsumerConnector {
         Ok(streams
             .map(|(topic, streams)| (topic, streams.into_iter().map(bounded).collect()))
             .collect())
+    }
+
+    /// As [`create_message_streams`](Self::create_message_streams) with one stream for each topic, all of
+    /// which one thread reads by [`Poller::poll`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_poller<T: Into<String>>(
+        &self,
+        topics: impl IntoIterator<Item = T>,
+    ) -> Result<Poller, Error> {
+        let topics = topics.into_iter().map(|topic| (topic, 1));
+        let streams = self.create_message_streams(topics)?;
+        Ok(Poller::new(streams.into_values().flatten()))
     }
 
     /// What the member registers, and the queues that go with it.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::Sender;
+
 use crate::cluster::TopicPartition;
 use crate::config::ConsumedOn;
 use crate::config::ConsumerConfig;
@@ -12,6 +14,7 @@ use crate::consumer::bounds::Bounds;
 use crate::consumer::chunk_reader::ChunkReader;
 use crate::consumer::chunk_reader::CorruptEntry;
 use crate::consumer::chunk_reader::Rest;
+use crate::consumer::demand::Demand;
 use crate::consumer::handed_out::HandedOut;
 use crate::consumer::message::Message;
 use crate::consumer::message::MessageRef;
@@ -99,6 +102,7 @@ impl MessageStream {
     }
 
     /// Up to `max` messages that have been fetched already, waiting at most `timeout` for the first one.
+    /// [`next_batch_within`](Self::next_batch_within) bounds bytes too, and waits for more.
     ///
     /// Ends and errors are told as by [`next_timeout`](Self::next_timeout); a batch has at least one message
     /// (none for a `max` of 0). All of it counts as consumed when the application comes back.
@@ -124,7 +128,7 @@ impl MessageStream {
         if max == 0 {
             return Some(Ok(0));
         }
-        self.fill(max, Wait::within(timeout), &mut visit)
+        self.fill(Demand::of(max, Wait::within(timeout)), &mut visit)
     }
 
     /// Counts everything handed out so far as consumed, without asking for more.
@@ -174,15 +178,38 @@ impl MessageStream {
         Ok(())
     }
 
+    /// Whether the partition is one of this stream's.
+    pub(crate) fn owns(&self, topic_partition: &TopicPartition) -> bool {
+        self.own(topic_partition).is_some()
+    }
+
     /// The position of a partition that feeds this stream: those of others belong to their threads.
     fn own(&self, topic_partition: &TopicPartition) -> Option<Arc<PartitionTopicInfo>> {
         let info = self.context.ownership.info(topic_partition)?;
         Arc::ptr_eq(info.queue(), &self.queue).then_some(info)
     }
 
+    /// Takes the next chunk out of the queue, if the present one is through, so that there is room for another
+    /// one to be fetched. The application has not come back.
+    pub(crate) fn open_ahead(&mut self) {
+        if self.current.is_none() && self.deferred.is_none() {
+            self.open_next(Wait::Not, false);
+        }
+    }
+
+    /// Has `reader` told whenever there may be something in this stream.
+    pub(crate) fn tell_reader(&self, reader: Sender<()>) {
+        self.queue.tell_reader(reader);
+    }
+
+    /// How many messages one call of a [`Poller`](crate::Poller) gives.
+    pub(crate) fn max_poll_records(&self) -> usize {
+        self.context.config.max_poll_records()
+    }
+
     /// How long iterating waits.
     #[inline]
-    fn patience(&self) -> Wait {
+    pub(crate) fn patience(&self) -> Wait {
         Wait::within_or_for_ever(self.context.config.consumer_timeout())
     }
 
@@ -194,25 +221,25 @@ impl MessageStream {
         let mut keep = |message: MessageRef<'_>| next = Some(message.to_message());
         // Nearly all messages come out of the present chunk, and take the short way.
         if self.visit_chunk(1, &mut keep) == 0
-            && let Err(error) = self.fill(1, wait, &mut keep)?
+            && let Err(error) = self.fill(Demand::of(1, wait), &mut keep)?
         {
             return Some(Err(error));
         }
         next.map(Ok)
     }
 
-    /// Hands out up to `max` messages, waiting for the first one.
-    fn fill(
+    /// Hands out what is demanded. Returns how many messages that makes, with those that were handed out
+    /// already; with any of these it does not fail.
+    pub(crate) fn fill(
         &mut self,
-        max: usize,
-        wait: Wait,
+        demand: Demand,
         visit: &mut impl FnMut(MessageRef<'_>),
     ) -> Option<Result<usize, StreamError>> {
-        let mut count = 0;
+        let mut count = demand.already;
         loop {
-            count += self.visit_chunk(max - count, visit);
+            count += self.visit_chunk(demand.max.saturating_sub(count), visit);
             let is_empty = count == 0;
-            if count == max || (self.deferred.is_some() && !is_empty) {
+            if count >= demand.max || (self.deferred.is_some() && !is_empty) {
                 return Some(Ok(count));
             }
             if let Some(deferred) = self.deferred.take() {
@@ -221,7 +248,8 @@ impl MessageStream {
                     None => continue,
                 }
             }
-            match self.open_next(if is_empty { wait } else { Wait::Not }, is_empty) {
+            let wait = if is_empty { demand.first } else { demand.more };
+            match self.open_next(wait, is_empty) {
                 Opened::Something => {}
                 Opened::Nothing if is_empty => return Some(Err(StreamError::Timeout)),
                 Opened::Closed if is_empty => return None,

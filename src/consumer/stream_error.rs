@@ -37,4 +37,18 @@ pub enum StreamError {
         /// The fetch size that would do, where the broker's answer tells it.
         needed: Option<u64>,
     },
+
+    /// A decoder refused the key or the value of a message, in a [`DecodedStream`](crate::DecodedStream) only.
+    /// The message counts as handed out, and the stream goes on behind it.
+    #[error("{part} in {topic_partition} at offset {offset} cannot be decoded: {reason}")]
+    Undecodable {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// Offset of the message.
+        offset: i64,
+        /// `key` or `value`.
+        part: &'static str,
+        /// What the decoder said.
+        reason: String,
+    },
 }

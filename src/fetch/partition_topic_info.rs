@@ -96,7 +96,7 @@ pub(crate) enum Verdict {
 }
 
 impl PartitionTopicInfo {
-    /// `start` is the stored offset, `None` where there is none.
+    #[cfg(test)]
     pub(crate) fn new(
         topic_partition: TopicPartition,
         queue: Arc<ChunkQueue>,
@@ -105,7 +105,7 @@ impl PartitionTopicInfo {
         Self::with_end(topic_partition, queue, start, None)
     }
 
-    /// As [`new`](Self::new), but read no further than to `end`.
+    /// `start` is the stored offset, `None` where there is none; with `end`, no further than to there.
     pub(crate) fn with_end(
         topic_partition: TopicPartition,
         queue: Arc<ChunkQueue>,
@@ -138,10 +138,6 @@ impl PartitionTopicInfo {
 
     pub(crate) fn queue(&self) -> &Arc<ChunkQueue> {
         &self.queue
-    }
-
-    pub(crate) fn end(&self) -> Option<&Arc<PartitionEnd>> {
-        self.end.as_ref()
     }
 
     /// The first offset that is not delivered; the largest number where reading goes on without end.
@@ -296,10 +292,13 @@ impl PartitionTopicInfo {
         })
     }
 
-    /// The application came back without a decision about the bad message, if one stands there.
+    /// The application came back without a decision about the bad message, if it was told of one.
+    /// Called by the stream's thread.
     pub(crate) fn leave_bad_message(&self) {
         if let Some(end) = &self.end
             && self.is_stopped()
+            // What stopped the partition is told by way of the queue; in this order it is not overlooked.
+            && self.queue.is_drained()
         {
             end.leave();
         }

@@ -68,11 +68,12 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.consumed_on(), ConsumedOn::Next);
     assert_eq!(config.on_bad_message(), OnBadMessage::Fail);
     assert_eq!(config.metadata_max_age(), ms(300_000));
+    assert_eq!(config.max_poll_records(), 500);
     assert!(config.unrecognised_keys().is_empty());
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 33] = [
+const ALL: [(&str, &str); 34] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -106,6 +107,7 @@ const ALL: [(&str, &str); 33] = [
     ("consumed.on", "return"),
     ("on.bad.message", "skip"),
     ("metadata.max.age.ms", "17"),
+    ("max.poll.records", "18"),
 ];
 
 fn all_setters() -> ConsumerConfigBuilder {
@@ -143,6 +145,7 @@ fn all_setters() -> ConsumerConfigBuilder {
         .consumed_on(ConsumedOn::Return)
         .on_bad_message(OnBadMessage::Skip)
         .metadata_max_age(ms(17))
+        .max_poll_records(18)
 }
 
 #[test]
@@ -191,6 +194,7 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.consumed_on(), ConsumedOn::Return);
     assert_eq!(config.on_bad_message(), OnBadMessage::Skip);
     assert_eq!(config.metadata_max_age(), ms(17));
+    assert_eq!(config.max_poll_records(), 18);
 }
 
 #[test]
