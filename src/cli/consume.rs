@@ -3,7 +3,11 @@
 use std::collections::HashSet;
 use std::io;
 use std::io::Stdout;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
+use kafka_zk_consumer::BoundedOutcome;
+use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Message;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::OnBadMessage;
@@ -45,9 +49,14 @@ pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(
         ending,
     };
     let streams = (arguments.common.topic.as_str(), arguments.common.streams);
-    let result = session::run(&settings, streams, ending, |_, stream| {
-        consumption.read(stream);
-    });
+    let result = if arguments.exit_at_end {
+        consumption.run_to_the_end(&settings, streams)
+    } else {
+        let join = |connector: &ConsumerConnector| connector.create_message_streams([streams]);
+        session::run(&settings, join, ending, |_, mut stream| {
+            consumption.read(&mut stream);
+        })
+    };
     let written = consumption.output.written();
     if result.is_ok() || written > 0 {
         say(&format!("Processed a total of {written} messages"));
@@ -66,7 +75,28 @@ fn format(arguments: &ConsumeArguments) -> MessageFormat {
 }
 
 impl Consumption<'_> {
-    fn read(&self, mut stream: MessageStream) {
+    /// Reads up to where the logs end now, and tells how each partition went.
+    fn run_to_the_end(&self, settings: &Settings, streams: (&str, usize)) -> Result<(), Failure> {
+        let report = Mutex::new(Vec::new());
+        let join = |connector: &ConsumerConnector| connector.create_bounded_streams([streams]);
+        let result = session::run(settings, join, self.ending, |_, mut stream| {
+            self.read(&mut stream);
+            // The last stream to end knows how it went.
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            *report = stream.report();
+        });
+        for partition in report.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            match partition.outcome {
+                BoundedOutcome::Reached | BoundedOutcome::HandedOver | BoundedOutcome::Reading => {
+                    log::info!("{partition}");
+                }
+                _ => log::warn!("{partition}"),
+            }
+        }
+        result
+    }
+
+    fn read(&self, stream: &mut MessageStream) {
         let mut piece = Vec::new();
         self.silence.broken();
         while !self.ending.is_due() {
@@ -76,7 +106,7 @@ impl Consumption<'_> {
             match stream.next_batch(self.budget.at_most(BATCH), self.silence.slice()) {
                 None => return,
                 Some(Ok(batch)) => {
-                    let write = || self.deliver(&mut stream, &batch, &mut piece);
+                    let write = || self.deliver(stream, &batch, &mut piece);
                     self.silence.while_busy(write);
                 }
                 Some(Err(StreamError::Timeout)) => {

@@ -1,13 +1,14 @@
 //! One membership in a group, from the connection to ZooKeeper to the last commit.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
-use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::delete_group;
 
 use crate::cli::ending::Ending;
@@ -28,12 +29,16 @@ struct Session<'a> {
     closed: AtomicBool,
 }
 
+/// Streams by topic, as a connector makes them.
+type Streams<S> = Result<HashMap<String, Vec<S>>, Error>;
+
 /// Joins the group, reads each stream in a thread of its own, leaves the group, and deletes a throw-away one.
-pub(crate) fn run(
+/// `join` joins the group, by creating the streams.
+pub(crate) fn run<S: Send>(
     settings: &Settings,
-    (topic, streams): (&str, usize),
+    join: impl FnOnce(&ConsumerConnector) -> Streams<S>,
     ending: &Ending,
-    read: impl Fn(usize, MessageStream) + Sync,
+    read: impl Fn(usize, S) + Sync,
 ) -> Result<(), Failure> {
     let connector = ConsumerConnector::connect(settings.config.clone())
         .map_err(|error| Failure::library("connecting", &error))?;
@@ -47,7 +52,7 @@ pub(crate) fn run(
     };
     let uncommitted = thread::scope(|scope| {
         let watch = scope.spawn(|| session.watch());
-        session.join_and_read(topic, streams, &read);
+        session.join_and_read(join, &read);
         session.closing.store(true, Ordering::SeqCst);
         session.connector.shutdown();
         session.closed.store(true, Ordering::SeqCst);
@@ -62,16 +67,15 @@ pub(crate) fn run(
 }
 
 impl Session<'_> {
-    fn join_and_read(
+    fn join_and_read<S: Send>(
         &self,
-        topic: &str,
-        streams: usize,
-        read: &(impl Fn(usize, MessageStream) + Sync),
+        join: impl FnOnce(&ConsumerConnector) -> Streams<S>,
+        read: &(impl Fn(usize, S) + Sync),
     ) {
-        let made = self.connector.create_message_streams([(topic, streams)]);
+        let made = join(&self.connector);
         self.joined.store(true, Ordering::SeqCst);
         let streams = match made {
-            Ok(mut streams) => streams.remove(topic).unwrap_or_default(),
+            Ok(streams) => streams.into_values().flatten(),
             // The watching thread has closed the connector.
             Err(_) if self.ending.is_due() => return,
             Err(error) => {
@@ -81,7 +85,7 @@ impl Session<'_> {
             }
         };
         thread::scope(|scope| {
-            for (number, stream) in streams.into_iter().enumerate() {
+            for (number, stream) in streams.enumerate() {
                 let thread = thread::Builder::new().name(format!("stream-{number}"));
                 if let Err(error) = thread.spawn_scoped(scope, move || read(number, stream)) {
                     let failure = Failure::runtime("starting a thread for a stream", &error);

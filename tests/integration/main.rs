@@ -14,7 +14,11 @@ mod kzc;
 mod layering;
 
 #[cfg(feature = "embedded")]
+mod bounded;
+#[cfg(feature = "embedded")]
 mod consuming;
+#[cfg(feature = "embedded")]
+mod decoding;
 #[cfg(feature = "embedded")]
 mod failing_brokers;
 #[cfg(feature = "embedded")]
@@ -25,6 +29,8 @@ mod keeping;
 mod kzc_embedded;
 #[cfg(feature = "embedded")]
 mod offsets;
+#[cfg(feature = "embedded")]
+mod polling;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]
