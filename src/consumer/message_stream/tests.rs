@@ -3,6 +3,7 @@ use std::thread;
 
 use crossbeam_channel::bounded;
 
+use crate::consumer::batches::BatchLimits;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::coordination::ConsumerThreadId;
@@ -599,4 +600,24 @@ fn the_partition_of_another_stream_is_not_moved() {
     assert!(bench.stream.seek(&partition, 5).is_err());
     assert_eq!(bench.stream.skip_bad_message(&partition), None);
     other.seek(&partition, 5).unwrap();
+}
+
+#[test]
+fn a_batch_within_limits_does_not_count_what_it_holds_already() {
+    // A reset in the middle of a batch moves the position only once the application has come back for the batch.
+    let mut bench = Bench::with(0, &[("consumer.timeout.ms", "1")]);
+    bench.fetch(plain(0..3), 3);
+    assert!(bench.info.reset(20, 0));
+    bench.fetch(plain(20..22), 22);
+    let limits = BatchLimits {
+        messages: 4,
+        wait: Duration::ZERO,
+        ..BatchLimits::default()
+    };
+    let batch = bench.stream.next_batch_within(limits).unwrap().unwrap();
+    let offsets: Vec<i64> = batch.iter().map(Message::offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 20]);
+    assert_eq!(bench.info.consumed(), Some(0));
+    assert_eq!(bench.drain(), [21]);
+    assert_eq!(bench.info.consumed(), Some(22));
 }
