@@ -81,7 +81,12 @@ impl Bounds {
         owned: &OwnedPartitions,
         exists: impl Fn(&TopicPartition) -> bool,
     ) {
-        for (partition, record) in &mut *self.records.lock() {
+        let mut records = self.records.lock();
+        // Those that an attempt without success was about to own.
+        records.retain(|partition, record| {
+            record.info.is_some() || owned.partitions.contains_key(partition)
+        });
+        for (partition, record) in &mut *records {
             if let Some(owned) = owned.partitions.get(partition) {
                 record.info = Some(Arc::clone(&owned.info));
             } else if record.lost.is_none() {
@@ -92,6 +97,7 @@ impl Bounds {
                 });
             }
         }
+        drop(records);
         self.bell.ring();
     }
 
