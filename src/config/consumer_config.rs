@@ -64,6 +64,7 @@ pub struct ConsumerConfig {
     pub(super) on_bad_message: OnBadMessage,
     pub(super) isolation_level: IsolationLevel,
     pub(super) metadata_max_age: Duration,
+    pub(super) max_poll_records: usize,
     pub(super) unrecognised_keys: Vec<String>,
 }
 
@@ -258,5 +259,10 @@ impl ConsumerConfig {
     /// `metadata.max.age.ms`, see [the setter](ConsumerConfigBuilder::metadata_max_age).
     pub fn metadata_max_age(&self) -> Duration {
         self.metadata_max_age
+    }
+
+    /// `max.poll.records`, see [the setter](ConsumerConfigBuilder::max_poll_records).
+    pub fn max_poll_records(&self) -> usize {
+        self.max_poll_records
     }
 }

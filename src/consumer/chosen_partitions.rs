@@ -89,6 +89,7 @@ impl ChosenPartitions {
         let starting = StartingPositions {
             store: parts.committer.store(),
             group: &GroupRegistry::new(zk, parts.config.group_id()),
+            bounds: None,
             stats: &parts.stats,
             events: &parts.sender,
         };

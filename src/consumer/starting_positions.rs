@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::committer::Offsets;
 use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::owned_partitions::OwnedPartition;
@@ -24,6 +25,8 @@ pub(crate) type Share = (TopicPartition, ConsumerThreadId, Arc<ChunkQueue>);
 pub(crate) struct StartingPositions<'a> {
     pub(crate) store: &'a dyn OffsetStore,
     pub(crate) group: &'a GroupRegistry,
+    /// Where the partitions are read to their ends only.
+    pub(crate) bounds: Option<&'a Bounds>,
     pub(crate) stats: &'a Stats,
     pub(crate) events: &'a EventSender,
 }
@@ -55,7 +58,8 @@ impl StartingPositions<'_> {
                 None => None,
             };
             offsets.extend(offset.map(|offset| (partition.clone(), offset)));
-            let info = PartitionTopicInfo::new(partition.clone(), queue, offset);
+            let end = self.bounds.map(|bounds| bounds.end_of(&partition));
+            let info = PartitionTopicInfo::with_end(partition.clone(), queue, offset, end);
             let of_thread = OwnedPartition { info, thread };
             owned.partitions.insert(partition, of_thread);
         }

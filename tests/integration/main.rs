@@ -16,9 +16,13 @@ mod layering;
 #[cfg(feature = "embedded")]
 mod assignments;
 #[cfg(feature = "embedded")]
+mod bounded;
+#[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
 mod control;
+#[cfg(feature = "embedded")]
+mod decoding;
 #[cfg(feature = "embedded")]
 mod failing_brokers;
 #[cfg(feature = "embedded")]
@@ -31,6 +35,8 @@ mod keeping;
 mod kzc_embedded;
 #[cfg(feature = "embedded")]
 mod offsets;
+#[cfg(feature = "embedded")]
+mod polling;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]

@@ -14,6 +14,7 @@ mod support;
 
 mod bad_input;
 mod bad_messages;
+mod bounded;
 mod connector;
 mod consuming;
 mod control;

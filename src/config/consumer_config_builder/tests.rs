@@ -74,11 +74,12 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.on_bad_message(), OnBadMessage::Fail);
     assert_eq!(config.isolation_level(), IsolationLevel::ReadUncommitted);
     assert_eq!(config.metadata_max_age(), ms(300_000));
+    assert_eq!(config.max_poll_records(), 500);
     assert!(config.unrecognised_keys().is_empty());
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 35] = [
+const ALL: [(&str, &str); 36] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -114,6 +115,7 @@ const ALL: [(&str, &str); 35] = [
     ("on.bad.message", "skip"),
     ("isolation.level", "read_committed"),
     ("metadata.max.age.ms", "17"),
+    ("max.poll.records", "18"),
 ];
 
 fn all_setters() -> ConsumerConfigBuilder {
@@ -153,6 +155,7 @@ fn all_setters() -> ConsumerConfigBuilder {
         .on_bad_message(OnBadMessage::Skip)
         .isolation_level(IsolationLevel::ReadCommitted)
         .metadata_max_age(ms(17))
+        .max_poll_records(18)
 }
 
 #[test]
@@ -207,6 +210,7 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.on_bad_message(), OnBadMessage::Skip);
     assert_eq!(config.isolation_level(), IsolationLevel::ReadCommitted);
     assert_eq!(config.metadata_max_age(), ms(17));
+    assert_eq!(config.max_poll_records(), 18);
 }
 
 #[test]

@@ -3,11 +3,14 @@ use std::thread;
 
 use crossbeam_channel::bounded;
 
+use crate::consumer::batches::BatchLimits;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::coordination::ConsumerThreadId;
+use crate::events::Event;
 use crate::events::Events;
 use crate::events::event_channel;
+use crate::fetch::BadEntry;
 use crate::fetch::BufferPool;
 use crate::fetch::Chunk;
 use crate::fetch::PooledBuffer;
@@ -876,4 +879,24 @@ fn a_corrupt_batch_is_told_once_and_passed_as_a_whole() {
     assert_eq!(bench.position().offset, 8);
     bench.fetch(batch(None, 8..9), 9);
     assert_eq!(bench.drain(), [8]);
+}
+
+#[test]
+fn a_batch_within_limits_does_not_count_what_it_holds_already() {
+    // A reset in the middle of a batch moves the position only once the application has come back for the batch.
+    let mut bench = Bench::with(0, &[("consumer.timeout.ms", "1")]);
+    bench.fetch(plain(0..3), 3);
+    assert!(bench.info.reset(20, 0));
+    bench.fetch(plain(20..22), 22);
+    let limits = BatchLimits {
+        messages: 4,
+        wait: Duration::ZERO,
+        ..BatchLimits::default()
+    };
+    let batch = bench.stream.next_batch_within(limits).unwrap().unwrap();
+    let offsets: Vec<i64> = batch.iter().map(Message::offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 20]);
+    assert_eq!(bench.info.consumed(), Some(0));
+    assert_eq!(bench.drain(), [21]);
+    assert_eq!(bench.info.consumed(), Some(22));
 }
