@@ -52,5 +52,7 @@ pub(crate) use fetcher_thread::FetchContext;
 pub(crate) use leaderless_partitions::LeaderlessPartitions;
 pub(crate) use offset_lookup::OffsetLookup;
 pub(crate) use partition_end::EndBell;
+#[cfg(test)]
+pub(crate) use partition_end::EndLookUp;
 pub(crate) use partition_end::PartitionEnd;
 pub(crate) use partition_topic_info::PartitionTopicInfo;

@@ -11,6 +11,7 @@ use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Message;
 use kafka_zk_consumer::Poller;
 use kafka_zk_consumer::StreamError;
+use kafka_zk_consumer::TopicFilter;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 use kafka_zk_consumer::protocol::Codec;
@@ -451,6 +452,116 @@ fn a_bad_message_is_told_and_does_not_keep_the_job_from_its_end() {
     }
     assert_eq!(read, 19);
     assert!(stream.report().iter().all(BoundedPartition::is_reached));
+}
+
+#[test]
+fn a_paused_partition_is_waited_for_and_its_end_stays_where_it_was() {
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 2, 0..20);
+    let connector = connect(config(&cluster, "g"));
+    let mut stream = bounded(&connector, "orders", 1).remove(0);
+    let paused = TopicPartition::new("orders", 1);
+    connector.pause(std::slice::from_ref(&paused)).unwrap();
+    let mut values = [Vec::new(), Vec::new()];
+    loop {
+        match stream
+            .next_timeout(Duration::from_millis(300))
+            .expect("it waits")
+        {
+            Ok(message) => {
+                values[usize::try_from(message.partition()).unwrap()].push(value(&message))
+            }
+            Err(StreamError::Timeout) if values[0].len() == 20 => break,
+            Err(StreamError::Timeout) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(values, [numbers(0, 0..20), Vec::new()]);
+    wait_until("both ends are known", || {
+        stream.report().iter().all(|it| it.end == Some(20))
+    });
+    assert_eq!(stream.report()[1].outcome, BoundedOutcome::Reading);
+    produce_numbers(&cluster, "orders", 2, 20..30);
+    connector.resume(&[paused]).unwrap();
+    let job = Job::run(vec![stream]);
+    assert_eq!(job.values(1), numbers(1, 0..20));
+    assert_eq!(job.values(0), numbers(0, 0..0));
+    for partition in 0..2 {
+        assert_eq!(job.went(partition), reached(0, 20));
+    }
+}
+
+#[test]
+fn a_seek_of_another_thread_is_followed_by_a_job_that_waits() {
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 2, 0..20);
+    let connector = connect(config(&cluster, "g"));
+    let streams = bounded(&connector, "orders", 1);
+    let [sought, paused] = [0, 1].map(|partition| TopicPartition::new("orders", partition));
+    // As long as this one waits, the job does.
+    connector.pause(std::slice::from_ref(&paused)).unwrap();
+    let job = Job::start(streams);
+    let consumed = || connector.stats().partitions[0].consumed;
+    wait_until("the other is read", || consumed() == Some(20));
+    connector.seek(&sought, 15).unwrap();
+    connector.resume(&[paused]).unwrap();
+    let job = job.recv_timeout(LIMIT).expect("the job ends");
+    let again = [numbers(0, 0..20), numbers(0, 15..20)].concat();
+    assert_eq!(job.values(0), again);
+    assert_eq!(job.values(1), numbers(1, 0..20));
+    assert_eq!(job.went(0), reached(15, 20));
+}
+
+#[test]
+fn a_missing_offset_is_told_and_does_not_keep_the_job_from_its_end() {
+    let cluster = quick_cluster().topic("orders", 3, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 3, 0..10);
+    let settings = config(&cluster, "g").auto_offset_reset(AutoOffsetReset::None);
+    let connector = connect(settings);
+    let stored = [(0, 4), (2, 77)];
+    let stored =
+        stored.map(|(partition, offset)| (TopicPartition::new("orders", partition), offset));
+    connector.commit_offsets_for(stored).unwrap();
+    let job = Job::run(bounded(&connector, "orders", 1));
+    assert_eq!(job.values(0), numbers(0, 4..10));
+    assert_eq!((job.messages.len(), job.errors.len()), (6, 2));
+    for error in &job.errors {
+        assert!(matches!(error, StreamError::NoOffset { .. }), "{error}");
+    }
+    assert_eq!(job.went(0), reached(4, 10));
+    for (partition, offset) in [(1, None), (2, Some(77))] {
+        let went = (offset, offset, Some(10), BoundedOutcome::NoOffset);
+        assert_eq!(job.went(partition), went);
+    }
+    assert!(job.partition(2).to_string().contains("no usable offset"));
+}
+
+#[test]
+fn every_topic_that_passes_a_filter_is_read_to_its_end() {
+    let cluster = quick_cluster()
+        .topic("orders-eu", 2, 1)
+        .topic("orders-us", 1, 1)
+        .topic("bills", 1, 1)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders-eu", 2, 0..10);
+    produce_numbers(&cluster, "orders-us", 1, 0..10);
+    produce_numbers(&cluster, "bills", 1, 0..10);
+    let connector = connect(config(&cluster, "g"));
+    let filter = TopicFilter::whitelist("orders-.*").unwrap();
+    let streams = connector
+        .create_bounded_streams_by_filter(&filter, 2)
+        .unwrap();
+    assert_eq!(streams.len(), 2);
+    let job = Job::run(streams);
+    assert_eq!(job.messages.len(), 30);
+    assert!(job.messages.iter().all(|it| it.topic() != "bills"));
+    assert_eq!(job.report.len(), 3);
+    assert!(job.report.iter().all(BoundedPartition::is_reached));
+    let connector = connect(config(&cluster, "none"));
+    let nothing = TopicFilter::whitelist("returns").unwrap();
+    let streams = connector.create_bounded_streams_by_filter(&nothing, 1);
+    assert!(Job::run(streams.unwrap()).report.is_empty());
 }
 
 #[test]

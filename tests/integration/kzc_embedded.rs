@@ -458,6 +458,42 @@ fn consume_ends_where_the_partitions_end_and_goes_on_there_the_next_time() {
 }
 
 #[test]
+fn a_whitelist_is_read_to_the_ends_of_its_topics() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders-eu", 2, 1)
+        .topic("orders-us", 1, 1)
+        .topic("bills", 1, 1)
+        .start()
+        .unwrap();
+    let zookeeper = cluster.connect_string();
+    for (topic, partition) in [("orders-eu", 1), ("orders-us", 0), ("bills", 0)] {
+        let values = ["a", "b"].map(|value| format!("{topic} {value}"));
+        cluster.produce(topic, partition, &values).unwrap();
+    }
+    let read = |flag, regex| {
+        let of = ["--zookeeper", zookeeper.as_str(), flag, regex];
+        let how = ["--exit-at-end", "--from-beginning", "-v"];
+        let (status, stdout, stderr) = kzc(&[&["consume"], &of[..], &how].concat(), "");
+        assert_eq!(status, 0, "{stderr}");
+        let mut lines: Vec<String> = stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        (lines, stderr)
+    };
+    let orders = ["orders-eu a", "orders-eu b", "orders-us a", "orders-us b"];
+    let (lines, stderr) = read("--whitelist", "orders-.*");
+    assert_eq!(lines, orders);
+    for line in [
+        "orders-eu/0 from 0 to 0 of 0: end reached",
+        "orders-eu/1 from 0 to 2 of 2: end reached",
+        "orders-us/0 from 0 to 2 of 2: end reached",
+    ] {
+        assert!(stderr.contains(line), "{line}: {stderr}");
+    }
+    assert_eq!(read("--blacklist", "bills").0, orders);
+    assert!(read("--whitelist", "returns").0.is_empty());
+}
+
+#[test]
 fn a_bound_may_come_before_the_end_and_a_bad_message_fails() {
     let cluster = EmbeddedCluster::builder()
         .topic("orders", 1, 1)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::BatchLimits;
 use kafka_zk_consumer::Message;
 use kafka_zk_consumer::Poller;
@@ -212,6 +213,78 @@ fn an_error_comes_by_itself_behind_the_messages_before_it() {
     }
     assert_eq!(errors, 1);
     assert_eq!(seen[&1], [0, 1, 2, 3, 4, 5, 7, 8, 9]);
+}
+
+#[test]
+fn a_poll_follows_seeks_and_pauses_of_other_threads() {
+    let cluster = quick_cluster()
+        .topic("orders", 1, 1)
+        .topic("payments", 1, 1)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..20);
+    produce_numbers(&cluster, "payments", 1, 0..20);
+    let connector = connect(config(&cluster, "g").max_poll_records(5));
+    let mut poller = connector.create_poller(["orders", "payments"]).unwrap();
+    let orders = TopicPartition::new("orders", 0);
+    connector.pause(std::slice::from_ref(&orders)).unwrap();
+    let of = |topic: &str| (topic.to_owned(), 0);
+    let values = |range: std::ops::Range<i32>| -> Vec<String> {
+        range.map(|number| numbered(0, number)).collect()
+    };
+    let expected = BTreeMap::from([(of("payments"), values(0..20))]);
+    assert_eq!(poll_all(&mut poller, 20), expected);
+    let silent = poller.poll(Duration::from_millis(200)).unwrap().unwrap();
+    assert!(silent.is_empty(), "what is paused is not given");
+    // A poll that waits is woken by what a seek and the end of a pause bring.
+    std::thread::scope(|scope| {
+        let polling = scope.spawn(|| poll_all(&mut poller, 8));
+        connector.seek(&orders, 12).unwrap();
+        connector.resume(std::slice::from_ref(&orders)).unwrap();
+        let expected = BTreeMap::from([(of("orders"), values(12..20))]);
+        assert_eq!(polling.join().unwrap(), expected);
+    });
+    // In the middle of what has been fetched.
+    connector.seek(&orders, 0).unwrap();
+    assert_eq!(poll_all(&mut poller, 5)[&of("orders")], values(0..5));
+    connector.pause(std::slice::from_ref(&orders)).unwrap();
+    let silent = poller.poll(Duration::from_millis(200)).unwrap().unwrap();
+    assert!(silent.is_empty());
+    assert_eq!(connector.stats().partitions[0].consumed, Some(5));
+    connector.resume(std::slice::from_ref(&orders)).unwrap();
+    assert_eq!(poll_all(&mut poller, 15)[&of("orders")], values(5..20));
+}
+
+#[test]
+fn a_missing_offset_comes_by_itself_and_the_others_go_on() {
+    let cluster = quick_cluster()
+        .topic("orders", 1, 1)
+        .topic("payments", 1, 1)
+        .start()
+        .unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..20);
+    produce_numbers(&cluster, "payments", 1, 0..20);
+    let connector = connect(config(&cluster, "g").auto_offset_reset(AutoOffsetReset::None));
+    let [orders, payments] = ["orders", "payments"].map(|topic| TopicPartition::new(topic, 0));
+    connector.commit_offsets_for([(payments, 3)]).unwrap();
+    let mut poller = connector.create_poller(["orders", "payments"]).unwrap();
+    let mut errors = Vec::new();
+    let mut read = 0;
+    while read < 17 || errors.is_empty() {
+        match poller.poll(LIMIT).expect("it goes on") {
+            Ok(batch) => read += batch.len(),
+            Err(error) => errors.push(error),
+        }
+    }
+    assert_eq!(read, 17);
+    assert!(
+        matches!(&errors[..], [StreamError::NoOffset { topic_partition, .. }] if *topic_partition == orders)
+    );
+    poller.seek(&orders, 15).unwrap();
+    assert_eq!(
+        poll_all(&mut poller, 5)[&(String::from("orders"), 0)].len(),
+        5
+    );
 }
 
 #[test]

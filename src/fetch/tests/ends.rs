@@ -67,7 +67,7 @@ fn answer(asked: &FetchPartition, high_watermark: i64, set: MessageSet) -> Fetch
 
 impl Bench {
     /// Waits until the stream's side says so, as a stream does: woken by its queue.
-    fn await_end(&self) {
+    pub(super) fn await_end(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.infos[0].is_done() {
             match self.infos[0].queue().take(Some(deadline)) {
@@ -146,4 +146,21 @@ fn a_partition_at_its_end_is_not_asked_for_until_it_is_sought() {
     assert_eq!(bench.next_chunk(0), 8);
     bench.await_end();
     assert_eq!(bench.asked(0), [8]);
+}
+
+#[test]
+fn the_end_is_looked_up_although_the_partition_is_paused_and_nothing_is_fetched() {
+    let bench = bench(4, |asked, _| {
+        answer(asked, 10, messages(asked.fetch_offset..10))
+    });
+    let info = &bench.infos[0];
+    info.pause();
+    let deadline = Instant::now() + PATIENCE;
+    while info.limit() != 10 {
+        assert!(Instant::now() < deadline, "it is looked up");
+        std::thread::yield_now();
+    }
+    info.resume();
+    bench.await_end();
+    assert_eq!(info.consumed(), Some(10));
 }
