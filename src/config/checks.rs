@@ -75,6 +75,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         round_robin_version: from.choice("roundrobin.version", RoundRobinVersion::V0_8_2)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
         broker_address_map: from.choice("broker.address.map", BrokerAddressMap::default())?,
+        max_poll_records: from.int_from("max.poll.records", 1, 500)?,
         client_id: client_id(&mut from, &group_id)?,
         group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,

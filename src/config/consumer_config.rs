@@ -69,6 +69,7 @@ pub struct ConsumerConfig {
     pub(super) metadata_max_age: Duration,
     pub(super) broker_listener_name: Option<String>,
     pub(super) broker_address_map: BrokerAddressMap,
+    pub(super) max_poll_records: usize,
     pub(super) unrecognised_keys: Vec<String>,
 }
 
@@ -278,5 +279,10 @@ impl ConsumerConfig {
     /// `broker.address.map`, see [the setter](ConsumerConfigBuilder::broker_address_map).
     pub fn broker_address_map(&self) -> &BrokerAddressMap {
         &self.broker_address_map
+    }
+
+    /// `max.poll.records`, see [the setter](ConsumerConfigBuilder::max_poll_records).
+    pub fn max_poll_records(&self) -> usize {
+        self.max_poll_records
     }
 }

@@ -356,6 +356,14 @@ impl ConsumerConfigBuilder {
     pub fn broker_address_map(self, map: &BrokerAddressMap) -> Self {
         self.set("broker.address.map", map.to_string())
     }
+
+    /// `max.poll.records`: how many messages one [`poll`](crate::Poller::poll) gives at most.
+    ///
+    /// Default 500, at least 1. No effect on streams. Not a key of the original consumer's, but of the later one's
+    /// (KIP-41).
+    pub fn max_poll_records(self, value: usize) -> Self {
+        self.set("max.poll.records", value.to_string())
+    }
 }
 
 /// Whole milliseconds, a started one counts: no positive time becomes 0.

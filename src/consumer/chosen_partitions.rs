@@ -11,7 +11,7 @@ use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::connector_state::StateCell;
 use crate::consumer::starting_positions::Share;
-use crate::consumer::starting_positions::at_stored_offsets;
+use crate::consumer::starting_positions::StartingPositions;
 use crate::consumer::stream_queues::queues;
 use crate::coordination::ConsumerThreadId;
 use crate::coordination::TopicRegistry;
@@ -86,7 +86,13 @@ impl ChosenPartitions {
         self.check_existence(&TopicRegistry::new(Arc::clone(&zk)))?;
         let queues: Vec<Arc<ChunkQueue>> = queues(self.streams, &parts.config).collect();
         let shares = self.shares(&parts.member_id, &queues);
-        let owned = at_stored_offsets(&parts.committer, shares, GENERATION, None, &stop)?;
+        let starting = StartingPositions {
+            committer: &parts.committer,
+            bounds: None,
+            session: None,
+            stop: &stop,
+        };
+        let owned = starting.read(shares, GENERATION)?;
         let auto_commit = parts.start_auto_commit()?;
         let consuming = ConnectorState::Consuming {
             generation: GENERATION,

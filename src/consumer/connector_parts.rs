@@ -7,6 +7,7 @@ use crossbeam_channel::select;
 
 use crate::config::ConsumerConfig;
 use crate::config::PartitionAssignmentStrategy;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::built_in_store::built_in_store;
 use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::StateCell;
@@ -117,7 +118,13 @@ impl ConnectorParts {
         self.config.offsets_commit_max_retries().saturating_add(1)
     }
 
-    pub(crate) fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
+    /// The member that feeds `queues`; with `bounds`, no further than to the ends.
+    pub(crate) fn member(
+        &self,
+        topic_count: TopicCount,
+        queues: StreamQueues,
+        bounds: Option<Arc<Bounds>>,
+    ) -> Member {
         let stop = self.closing.signal();
         // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
         let zk = self.zk.observing(&stop).within_lease();
@@ -126,6 +133,7 @@ impl ConnectorParts {
             config: Arc::clone(&self.config),
             topic_count,
             queues,
+            bounds,
             brokers: BrokerRegistry::new(Arc::clone(&zk)),
             topics: TopicRegistry::new(Arc::clone(&zk)),
             group: GroupRegistry::new(Arc::clone(&zk), self.config.group_id()),

@@ -66,6 +66,8 @@ pub(crate) enum QueueEntry {
 #[derive(Debug)]
 pub(crate) enum Taken {
     Entry(QueueEntry),
+    /// Nothing there, but something else is to be looked at; see [`ChunkQueue::nudge`].
+    Nudged,
     TimedOut,
     /// The connector was shut down; this is for ever.
     Closed,
@@ -105,6 +107,9 @@ struct QueueState {
     reserved: usize,
     full_since: Option<Instant>,
     closed: bool,
+    nudged: bool,
+    /// Whoever reads several queues, and is told by a token when there is something in one of them.
+    reader: Option<Sender<()>>,
     /// Fetchers that left a partition out and want to know when there is room.
     waiting: Vec<Sender<()>>,
 }
@@ -113,6 +118,13 @@ impl QueueState {
     fn add_waiting(&mut self, waiter: &Sender<()>) {
         if !self.waiting.iter().any(|other| other.same_channel(waiter)) {
             self.waiting.push(waiter.clone());
+        }
+    }
+
+    fn tell_reader(&self) {
+        if let Some(reader) = &self.reader {
+            // A token that is there already wakes the reader just as well.
+            let _ = reader.try_send(());
         }
     }
 
@@ -185,6 +197,7 @@ impl ChunkQueue {
             }
         }
         state.entries.push_back(entry);
+        state.tell_reader();
         drop(state);
         self.arrived.notify_one();
     }
@@ -203,18 +216,44 @@ impl ChunkQueue {
                 self.made_room(&mut state);
                 return Taken::Entry(entry);
             }
+            if std::mem::take(&mut state.nudged) {
+                return Taken::Nudged;
+            }
             match deadline {
                 None => self.arrived.wait(&mut state),
                 Some(deadline) => {
                     if self.arrived.wait_until(&mut state, deadline).timed_out()
                         && state.entries.is_empty()
                         && !state.closed
+                        && !state.nudged
                     {
                         return Taken::TimedOut;
                     }
                 }
             }
         }
+    }
+
+    /// Has the stream look again at what it waits for, now or when it waits the next time.
+    pub(crate) fn nudge(&self) {
+        let mut state = self.state.lock();
+        state.nudged = true;
+        state.tell_reader();
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// From now on `reader` is sent a token whenever the stream has something to look at, beginning with
+    /// what is there. One that waits for the tokens of several queues waits for all of them at once.
+    pub(crate) fn tell_reader(&self, reader: Sender<()>) {
+        let mut state = self.state.lock();
+        state.reader = Some(reader);
+        state.tell_reader();
+    }
+
+    /// Whether nothing waits for the stream, neither messages nor anything else.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.state.lock().entries.is_empty()
     }
 
     /// Message sets waiting for the stream (`FetchQueueSize` of the original).
@@ -237,7 +276,10 @@ impl ChunkQueue {
 
     /// Ends the stream: drops all entries and wakes whoever waits (the original's sentinel).
     pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.tell_reader();
+        drop(state);
         self.arrived.notify_all();
         self.clear();
     }

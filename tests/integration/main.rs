@@ -25,9 +25,13 @@ mod advertised_addresses;
 #[cfg(feature = "embedded")]
 mod assignments;
 #[cfg(feature = "embedded")]
+mod bounded;
+#[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
 mod control;
+#[cfg(feature = "embedded")]
+mod decoding;
 #[cfg(feature = "embedded")]
 mod failing_brokers;
 #[cfg(feature = "embedded")]
@@ -50,6 +54,7 @@ mod offsets_in_kafka;
 mod offsets_with_results;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod on_embedded;
+mod polling;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]

@@ -16,6 +16,7 @@ mod support;
 
 mod bad_input;
 mod bad_messages;
+mod bounded;
 mod consuming;
 mod control;
 mod embedded_brokers;

@@ -181,6 +181,11 @@ impl Reader {
         );
     }
 
+    /// Whether every stream has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
     /// After the shutdown: waits for the threads, and returns all values.
     pub(crate) fn finish(mut self) -> Vec<String> {
         for thread in self.threads.drain(..) {

@@ -77,11 +77,12 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.metadata_max_age(), ms(300_000));
     assert_eq!(config.broker_listener_name(), None);
     assert!(config.broker_address_map().is_empty());
+    assert_eq!(config.max_poll_records(), 500);
     assert!(config.unrecognised_keys().is_empty());
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 37] = [
+const ALL: [(&str, &str); 38] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -119,6 +120,7 @@ const ALL: [(&str, &str); 37] = [
     ("metadata.max.age.ms", "17"),
     ("broker.listener.name", "LAN"),
     ("broker.address.map", "b:1=[::1]:2"),
+    ("max.poll.records", "18"),
 ];
 
 fn all_setters() -> ConsumerConfigBuilder {
@@ -160,6 +162,7 @@ fn all_setters() -> ConsumerConfigBuilder {
         .metadata_max_age(ms(17))
         .broker_listener_name("LAN")
         .broker_address_map(&"b:1=[::1]:2".parse().unwrap())
+        .max_poll_records(18)
 }
 
 #[test]
@@ -216,6 +219,7 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.metadata_max_age(), ms(17));
     assert_eq!(config.broker_listener_name(), Some("LAN"));
     assert_eq!(config.broker_address_map().to_string(), "b:1=[::1]:2");
+    assert_eq!(config.max_poll_records(), 18);
 }
 
 #[test]
