@@ -13,6 +13,7 @@ use crate::consumer::chunk_reader::ChunkReader;
 use crate::consumer::chunk_reader::CorruptEntry;
 use crate::consumer::chunk_reader::Rest;
 use crate::consumer::deferred::Deferred;
+use crate::consumer::deferred::is_to_be_told;
 use crate::consumer::message::Message;
 use crate::consumer::message::MessageRef;
 use crate::consumer::owned_partitions::Ownership;
@@ -323,28 +324,17 @@ impl MessageStream {
                 epoch,
                 offset,
                 entry,
-            } => {
-                if info.is_paused() {
-                    info.rewind(Some(offset), epoch);
-                }
-                info.is_current(epoch)
-                    .then(|| self.bad(&info, offset, entry))
-            }
+            } => is_to_be_told(&info, Some(offset), epoch).then(|| self.bad(&info, offset, entry)),
             Deferred::NoOffset {
                 info,
                 epoch,
                 offset,
                 log,
-            } => {
-                if info.is_paused() {
-                    info.rewind(offset, epoch);
-                }
-                info.is_current(epoch).then(|| StreamError::NoOffset {
-                    topic_partition: info.topic_partition().clone(),
-                    offset,
-                    log,
-                })
-            }
+            } => is_to_be_told(&info, offset, epoch).then(|| StreamError::NoOffset {
+                topic_partition: info.topic_partition().clone(),
+                offset,
+                log,
+            }),
         }
     }
 

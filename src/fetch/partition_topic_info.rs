@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 
 use crate::cluster::TopicPartition;
 use crate::fetch::chunk_queue::BadEntry;
@@ -142,6 +143,12 @@ impl PartitionTopicInfo {
         self.hold.load(Ordering::Acquire) == 0 && self.epoch.load(Ordering::Acquire) == epoch
     }
 
+    /// Whether what was taken at `epoch` counts no more: revoked or sought since. That is for ever, unlike a pause,
+    /// which may be over before one has looked twice.
+    pub(crate) fn is_outdated(&self, epoch: u64) -> bool {
+        self.is_revoked() || self.epoch.load(Ordering::Acquire) != epoch
+    }
+
     /// Called by the stream's thread when the application is through with all messages before `next`.
     pub(crate) fn mark_consumed(&self, next: i64, epoch: u64) {
         if self.epoch.load(Ordering::Acquire) == epoch {
@@ -233,7 +240,10 @@ impl PartitionTopicInfo {
     /// Both positions become `offset`; what is queued is dropped by the stream. From any thread. `false` when the
     /// partition is being given up, or was: then nothing has changed.
     pub(crate) fn seek(&self, offset: i64) -> bool {
-        let mut fetching = self.fetching.lock();
+        self.go_on_at(self.fetching.lock(), offset)
+    }
+
+    fn go_on_at(&self, mut fetching: MutexGuard<'_, Fetching>, offset: i64) -> bool {
         if self.is_revoked() {
             return false;
         }
@@ -257,7 +267,7 @@ impl PartitionTopicInfo {
     /// stream gets rid of what is held by a pause. Nothing happens when outdated.
     pub(crate) fn rewind(&self, position: Option<i64>, epoch: u64) {
         let mut fetching = self.fetching.lock();
-        if self.is_revoked() || self.epoch.load(Ordering::Relaxed) != epoch {
+        if self.is_outdated(epoch) {
             return;
         }
         self.begin_epoch(&mut fetching);
@@ -276,10 +286,10 @@ impl PartitionTopicInfo {
 
     /// Corruption was seen at `offset`. At the first sight everything from `position` is fetched again, and
     /// what was fetched of it is dropped. For the stream that is the next offset to deliver; for a fetcher
-    /// the offset it asked for, behind what is queued, which stays.
+    /// the offset it asked for, behind what is queued, which stays. A pause changes nothing about that.
     pub(crate) fn suspect(&self, offset: i64, position: i64, epoch: u64) -> Verdict {
         let mut fetching = self.fetching.lock();
-        if !self.is_current(epoch) {
+        if self.is_outdated(epoch) {
             return Verdict::FetchAgain;
         }
         if fetching.suspect == Some(offset) {
@@ -299,7 +309,7 @@ impl PartitionTopicInfo {
     /// What was fetched from `position`, the next offset to deliver, is dropped. `false` when outdated.
     pub(crate) fn stop_at(&self, at: StoppedAt, position: i64, epoch: u64) -> bool {
         let mut fetching = self.fetching.lock();
-        if !self.is_current(epoch) {
+        if self.is_outdated(epoch) {
             return false;
         }
         fetching.stopped = Some(Standstill::BadMessage(at));
@@ -310,10 +320,11 @@ impl PartitionTopicInfo {
 
     /// Goes on behind the bad message. `None` when no bad message stopped this partition.
     pub(crate) fn skip(&self) -> Option<StoppedAt> {
-        let Some(Standstill::BadMessage(stopped)) = self.fetching.lock().stopped else {
+        let fetching = self.fetching.lock();
+        let Some(Standstill::BadMessage(stopped)) = fetching.stopped else {
             return None;
         };
-        self.seek(stopped.resume).then_some(stopped)
+        self.go_on_at(fetching, stopped.resume).then_some(stopped)
     }
 
     /// Stops fetching, and hands the bad message, met by a fetch at `offset`, to the stream behind what it has

@@ -1,3 +1,6 @@
+use std::sync::Barrier;
+use std::thread;
+
 use crossbeam_channel::bounded;
 
 use crate::fetch::buffer_pool::BufferPool;
@@ -242,5 +245,29 @@ fn without_an_offset_a_partition_waits_for_a_seek() {
             epoch: 1,
         };
         assert_eq!(info.fetch_position(), at);
+    }
+}
+
+#[test]
+fn a_seek_is_not_undone_by_a_skip_at_the_same_time() {
+    // The skip looked where the bad message stood, let a seek in, and then went to where it had looked.
+    for _ in 0..2_000 {
+        let info = info(Some(5));
+        let at = StoppedAt {
+            offset: 5,
+            resume: 6,
+        };
+        assert!(info.stop_at(at, 5, 0));
+        let together = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                info.skip()
+            });
+            together.wait();
+            assert!(info.seek(100));
+        });
+        assert_eq!(info.fetched(), Some(100));
+        assert_eq!(info.consumed(), Some(100));
     }
 }
