@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 use parking_lot::MutexGuard;
 
@@ -66,6 +67,8 @@ struct Fetching {
     stopped: Option<Standstill>,
     /// Offset at which corruption was seen once; seen there again it is final.
     suspect: Option<i64>,
+    /// The offset that `auto.offset.reset` chose last.
+    reset_to: Option<i64>,
 }
 
 impl PartitionTopicInfo {
@@ -83,6 +86,7 @@ impl PartitionTopicInfo {
                 base: start,
                 stopped: None,
                 suspect: None,
+                reset_to: None,
             }),
             consumed: ConsumedMarks::new(),
             high_watermark: AtomicI64::new(UNKNOWN),
@@ -185,6 +189,17 @@ impl PartitionTopicInfo {
         }
     }
 
+    /// As [`fetch_position`](Self::fetch_position); where there is nothing to do, `wake` is told when that changes.
+    pub(crate) fn position_or_wake(&self, wake: &Sender<()>) -> FetchPosition {
+        let position = self.fetch_position();
+        if position != FetchPosition::Waiting {
+            return position;
+        }
+        self.queue.notify_when_woken(wake);
+        // What has changed before that has woken nobody.
+        self.fetch_position()
+    }
+
     /// Puts `chunk` into the queue and moves `fetched` to `next`, both or neither: neither when the
     /// partition was revoked, sought or fed by another fetcher since the chunk was asked for (D23, 8.3).
     pub(crate) fn enqueue(&self, chunk: Chunk, next: i64) -> bool {
@@ -223,6 +238,7 @@ impl PartitionTopicInfo {
         }
         let nothing_queued = self.consumed_of(&fetching) == fetching.fetched;
         fetching.fetched = Some(offset);
+        fetching.reset_to = Some(offset);
         fetching.suspect = None;
         if nothing_queued {
             fetching.base = Some(offset);
@@ -235,6 +251,11 @@ impl PartitionTopicInfo {
             });
         }
         true
+    }
+
+    /// Whether `offset` is where `auto.offset.reset` has led last.
+    pub(crate) fn was_reset_to(&self, offset: i64) -> bool {
+        self.fetching.lock().reset_to == Some(offset)
     }
 
     /// Both positions become `offset`; what is queued is dropped by the stream. From any thread. `false` when the
