@@ -11,6 +11,7 @@ use crate::net::SimpleConsumerOptions;
 use crate::net::means_stale;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::OffsetTime;
+use crate::protocol::PartitionOffsets;
 use crate::protocol::Request;
 use crate::thread::StopSignal;
 
@@ -151,10 +152,15 @@ fn ask(
                 topic_partition: topic_partition.clone(),
                 code,
             }),
-            None => Ok((topic_partition.clone(), answer.offsets.first().copied())),
+            None => Ok((topic_partition.clone(), offset_of(&answer))),
         }
     });
     offsets.collect()
+}
+
+/// No log has negative offsets; on the wire they stand for none.
+fn offset_of(answer: &PartitionOffsets) -> Option<i64> {
+    answer.offset().filter(|offset| *offset >= 0)
 }
 
 /// The time to ask a broker for that goes by the times of its files.

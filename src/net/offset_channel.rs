@@ -1,5 +1,6 @@
 //! The way to the broker that keeps a group's offsets.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,13 +125,11 @@ impl OffsetChannel {
         };
         let version = |coordinator: &Coordinator| coordinator.commit_version;
         let (address, response) = self.call(&request, version, end)?;
-        let answers = response.partitions;
-        self.forget_where(answers.iter().map(|answer| answer.error));
+        let answers = response.partitions.into_iter();
+        let answers = by_partition(answers.map(|it| (it.topic_partition, it.error)));
+        self.forget_where(answers.values().copied());
         let results = offsets.iter().map(|(topic_partition, _)| {
-            let answer = answers
-                .iter()
-                .find(|it| it.topic_partition == *topic_partition);
-            match answer.map(|answer| answer.error) {
+            match answers.get(topic_partition).copied() {
                 None => Err(missing(&address, OffsetCommitRequest::API, topic_partition)),
                 Some(None) => Ok(()),
                 Some(Some(code)) => {
@@ -157,14 +156,12 @@ impl OffsetChannel {
             partitions: partitions.to_vec(),
         };
         let (address, response) = self.call(&request, |_| FETCH_VERSION, end)?;
-        let answers = response.partitions;
-        self.forget_where(answers.iter().map(|answer| answer.error));
+        let answers = response.partitions.into_iter();
+        let answers = by_partition(answers.map(|it| (it.topic_partition, (it.offset, it.error))));
+        self.forget_where(answers.values().map(|(_, error)| *error));
         let results = partitions.iter().map(|topic_partition| {
-            let answer = answers
-                .iter()
-                .find(|it| it.topic_partition == *topic_partition);
             let api = OffsetFetchRequest::API;
-            match answer.map(|answer| (answer.offset, answer.error)) {
+            match answers.get(topic_partition).copied() {
                 None => Err(missing(&address, api, topic_partition)),
                 Some((offset, None)) => Ok(offset),
                 Some((_, Some(code))) => Err(refused(&address, api, topic_partition, code)),
@@ -310,6 +307,17 @@ impl OffsetChannel {
             source,
         }
     }
+}
+
+/// Of a partition that is answered twice the first answer counts.
+fn by_partition<A>(
+    answers: impl Iterator<Item = (TopicPartition, A)>,
+) -> HashMap<TopicPartition, A> {
+    let mut by_partition = HashMap::new();
+    for (topic_partition, answer) in answers {
+        by_partition.entry(topic_partition).or_insert(answer);
+    }
+    by_partition
 }
 
 fn is_hang_up(error: &Error) -> bool {
