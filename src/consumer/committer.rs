@@ -198,28 +198,24 @@ impl Committer {
             Error::of_store("committing offsets", error)
         })?;
         let mut results = results.into_iter();
+        let mut committed = Offsets::with_capacity(offsets.len());
         let mut failed = Vec::new();
-        for (partition, _) in offsets {
+        for (partition, offset) in offsets {
             let result = results.next();
             let result = result.unwrap_or_else(|| Err("it lacks a result".into()));
-            if let Err(error) = result {
-                let doing = format!("committing the offset of {partition}");
-                failed.push((partition.clone(), Error::of_store(doing, error)));
+            match result {
+                Ok(()) => committed.push((partition.clone(), *offset)),
+                Err(error) => {
+                    let doing = format!("committing the offset of {partition}");
+                    failed.push((partition.clone(), Error::of_store(doing, error)));
+                }
             }
         }
         if failed.is_empty() {
-            return Ok(offsets.to_vec());
+            return Ok(committed);
         }
         self.count_failures(failed.len());
-        let is_failed =
-            |partition: &TopicPartition| failed.iter().any(|(other, _)| other == partition);
-        let committed = offsets
-            .iter()
-            .filter(|(partition, _)| !is_failed(partition));
-        Err(Error::CommitFailed {
-            committed: committed.cloned().collect(),
-            failed,
-        })
+        Err(Error::CommitFailed { committed, failed })
     }
 
     fn count_failures(&self, count: usize) {
