@@ -61,8 +61,8 @@ struct Level {
 
 impl ChunkReader {
     pub(crate) fn new(chunk: Chunk, limit: usize) -> Self {
-        let consumed = chunk.info.consumed();
-        let position = consumed.map_or(chunk.fetch_offset, |next| next.max(chunk.fetch_offset));
+        // Not where the application has come to: that lags behind what it was given, also over a reset backwards.
+        let position = chunk.fetch_offset;
         let fetched_bytes = chunk.message_set.len();
         let buffer = Arc::new(MessageBuffer {
             topic_partition: chunk.info.topic_partition().clone(),

@@ -1,7 +1,6 @@
 //! Commits, one at a time, of what the member owns.
 
 use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,25 +199,24 @@ impl Committer {
             Error::of_store("committing offsets", error)
         })?;
         let mut results = results.into_iter();
+        let mut committed = Offsets::with_capacity(offsets.len());
         let mut failed = Vec::new();
-        for (partition, _) in offsets {
+        for (partition, offset) in offsets {
             let result = results.next();
             let result = result.unwrap_or_else(|| Err("it lacks a result".into()));
-            if let Err(error) = result {
-                let doing = format!("committing the offset of {partition}");
-                failed.push((partition.clone(), Error::of_store(doing, error)));
+            match result {
+                Ok(()) => committed.push((partition.clone(), *offset)),
+                Err(error) => {
+                    let doing = format!("committing the offset of {partition}");
+                    failed.push((partition.clone(), Error::of_store(doing, error)));
+                }
             }
         }
         if failed.is_empty() {
-            return Ok(offsets.to_vec());
+            return Ok(committed);
         }
         self.count_failures(failed.len());
-        let is_failed: HashSet<&TopicPartition> = failed.iter().map(|(of, _)| of).collect();
-        let committed = offsets.iter().filter(|(of, _)| !is_failed.contains(of));
-        Err(Error::CommitFailed {
-            committed: committed.cloned().collect(),
-            failed,
-        })
+        Err(Error::CommitFailed { committed, failed })
     }
 
     fn count_failures(&self, count: usize) {

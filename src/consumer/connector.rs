@@ -306,14 +306,24 @@ impl ConsumerConnector {
         }
     }
 
-    /// The partitions of the group are about to be released.
+    /// The partitions of the group are about to be released, or are lost already: nobody has followed the session
+    /// since the rebalances ended.
     fn tell_listener(&self) {
         let owned = self.parts.ownership.current();
-        if owned.session.is_none() || !self.parts.listener.is_set() {
+        let is_told = self.parts.listener.is_set() && !owned.partitions.is_empty();
+        let Some(session) = owned.session.filter(|_| is_told) else {
             return;
-        }
+        };
         for info in owned.infos() {
             info.revoke();
+        }
+        if !self.parts.zk.is_leased(session) {
+            if self.parts.config.auto_commit_enable() {
+                self.parts.committer.report(Err(Error::SessionExpired));
+            }
+            self.parts.committer.withdraw();
+            self.parts.listener.lose(&owned);
+            return;
         }
         // However long it takes, what it commits, and the commit after it, are not cut short.
         self.parts.zk.cancel_later();

@@ -345,6 +345,23 @@ fn a_reset_within_a_batch_does_not_count_before_the_batch_does() {
 }
 
 #[test]
+fn a_batch_goes_on_behind_a_reset_backwards_with_all_that_stands_there() {
+    // The log had been cut. What came after the reset was left out up to the offset that counted as consumed, since
+    // the reset counts only when the application comes back for the next batch.
+    let mut bench = Bench::new(10);
+    bench.fetch(plain(10..12), 12);
+    assert!(bench.info.reset(0, 0));
+    bench.fetch(plain(0..3), 3);
+    let batch = bench.stream.next_batch(10, Duration::ZERO);
+    let batch = batch.unwrap().unwrap();
+    let offsets: Vec<i64> = batch.iter().map(Message::offset).collect();
+    assert_eq!(offsets, [10, 11, 0, 1, 2]);
+    assert_eq!(bench.info.consumed(), Some(10));
+    bench.stream.mark_consumed();
+    assert_eq!(bench.info.consumed(), Some(3));
+}
+
+#[test]
 fn nothing_of_a_revoked_generation_is_delivered_wherever_the_revocation_falls() {
     // The original could publish a chunk again after it was cleared, and hand out a prefetched message
     // (D40, T16).

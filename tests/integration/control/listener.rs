@@ -217,6 +217,23 @@ fn partitions_of_an_expired_session_are_lost_and_not_committed() {
     assert_eq!(stored(&cluster, 0), None);
 }
 
+#[test]
+fn partitions_that_are_lost_while_the_connector_shuts_down_are_not_called_released() {
+    // The shutdown waits for ZooKeeper for longer than the session lives without it, and nobody looked at that.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    let settings = config(&cluster, "g").zookeeper_session_timeout(Duration::from_secs(1));
+    let connector = connect(settings);
+    let (recorder, calls) = Recorder::new();
+    connector
+        .set_rebalance_listener(Box::new(recorder))
+        .unwrap();
+    let _reading = Reading::start(streams(&connector, "orders", 1));
+    cluster.zookeeper().stop();
+    connector.shutdown();
+    let names: Vec<&str> = calls.lock().unwrap().iter().map(|call| call.0).collect();
+    assert_eq!(names, ["on_assign", "on_lost"]);
+}
+
 /// Does everything that a listener may and may not do with its connector.
 fn use_connector(connector: &Weak<ConsumerConnector>, is_owned: bool) -> ListenerResult {
     let connector = connector.upgrade().ok_or("gone")?;
