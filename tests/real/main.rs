@@ -26,6 +26,7 @@ mod killed_members;
 mod kzc;
 mod leader_change;
 mod member;
+mod migration;
 mod mixed_filters;
 mod mixed_groups;
 mod numbered;
