@@ -27,6 +27,15 @@ mod stats;
 mod thread;
 mod zk;
 
+/// Compiles the examples of the documents that need no feature.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../docs/migration.md")]
+    struct Migration;
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}
+
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
