@@ -173,3 +173,28 @@ fn for_files(time: OffsetTime) -> OffsetTime {
         end => end,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::fake_broker::FakeBroker;
+    use crate::protocol::ListOffsetsResponse;
+
+    #[test]
+    fn a_negative_offset_is_none() {
+        // -1 was handed to the application as the offset of a time.
+        let broker = FakeBroker::answering(|request: ListOffsetsRequest| ListOffsetsResponse {
+            partitions: vec![PartitionOffsets {
+                topic_partition: request.partitions[0].topic_partition.clone(),
+                error: None,
+                timestamp: None,
+                offsets: vec![-1],
+            }],
+            ..ListOffsetsResponse::default()
+        });
+        let consumer = SimpleConsumer::new(broker.address(), SimpleConsumerOptions::default());
+        let of = TopicPartition::new("orders", 0);
+        let wanted = [(of.clone(), OffsetTime::Timestamp(7))];
+        assert_eq!(ask(&consumer.unwrap(), &wanted).unwrap(), [(of, None)]);
+    }
+}
