@@ -32,7 +32,7 @@ use crate::topics_support::wait_for_event;
 
 fn refused(config: ConsumerConfigBuilder) -> Error {
     let connected = config.build().and_then(ConsumerConnector::connect);
-    connected.err().expect("an error")
+    connected.expect_err("an error")
 }
 
 #[test]
