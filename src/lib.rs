@@ -99,6 +99,7 @@ pub use net::SyncProducer;
 pub use net::SyncProducerOptions;
 pub use protocol::Header;
 pub use protocol::Headers;
+pub use protocol::OffsetTime;
 pub use protocol::Timestamp;
 pub use protocol::TimestampType;
 pub use stats::PartitionStats;

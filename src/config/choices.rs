@@ -38,9 +38,7 @@ pub(super) fn choose<T: Copy>(
     choices: &[(&[&str], T)],
 ) -> Result<T, Error> {
     let is_meant = |word: &&str| *word == text || (any_case && word.eq_ignore_ascii_case(text));
-    let chosen = choices
-        .iter()
-        .find(|(words, _)| words.iter().any(&is_meant));
+    let chosen = choices.iter().find(|(words, _)| words.iter().any(is_meant));
     let refused = || {
         let words: Vec<String> = choices.iter().map(|(words, _)| named(words)).collect();
         Error::InvalidConfig {

@@ -199,24 +199,28 @@ impl Committer {
             Error::of_store("committing offsets", error)
         })?;
         let mut results = results.into_iter();
-        let mut committed = Offsets::with_capacity(offsets.len());
         let mut failed = Vec::new();
-        for (partition, offset) in offsets {
+        for (partition, _) in offsets {
             let result = results.next();
             let result = result.unwrap_or_else(|| Err("it lacks a result".into()));
-            match result {
-                Ok(()) => committed.push((partition.clone(), *offset)),
-                Err(error) => {
-                    let doing = format!("committing the offset of {partition}");
-                    failed.push((partition.clone(), Error::of_store(doing, error)));
-                }
+            if let Err(error) = result {
+                let doing = format!("committing the offset of {partition}");
+                failed.push((partition.clone(), Error::of_store(doing, error)));
             }
         }
         if failed.is_empty() {
-            return Ok(committed);
+            return Ok(offsets.to_vec());
         }
         self.count_failures(failed.len());
-        Err(Error::CommitFailed { committed, failed })
+        let is_failed =
+            |partition: &TopicPartition| failed.iter().any(|(other, _)| other == partition);
+        let committed = offsets
+            .iter()
+            .filter(|(partition, _)| !is_failed(partition));
+        Err(Error::CommitFailed {
+            committed: committed.cloned().collect(),
+            failed,
+        })
     }
 
     fn count_failures(&self, count: usize) {

@@ -1,5 +1,6 @@
 //! The public object: one member of a group.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -367,6 +368,15 @@ fn check_offset((partition, offset): &(TopicPartition, i64)) -> Result<(), Error
         });
     }
     Ok(())
+}
+
+impl fmt::Debug for ConsumerConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumerConnector")
+            .field("member_id", &self.parts.member_id)
+            .field("state", &self.parts.state.get())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for ConsumerConnector {
