@@ -1,5 +1,6 @@
 //! Making of an embedded cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,9 @@ use crate::error::Error;
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
     brokers: i32,
+    version: BrokerVersion,
+    /// Of brokers that run another one.
+    versions: BTreeMap<i32, BrokerVersion>,
     first_port: Option<u16>,
     data_dir: Option<PathBuf>,
     topics: Vec<(String, i32, usize)>,
@@ -27,6 +31,8 @@ impl ClusterBuilder {
     pub(super) fn new() -> Self {
         Self {
             brokers: 1,
+            version: BrokerVersion::default(),
+            versions: BTreeMap::new(),
             first_port: None,
             data_dir: None,
             topics: Vec::new(),
@@ -60,7 +66,26 @@ impl ClusterBuilder {
     /// Which Kafka the brokers behave as. Default 0.8.2.
     #[must_use]
     pub fn version(mut self, version: BrokerVersion) -> Self {
-        self.settings.version = version;
+        self.version = version;
+        self
+    }
+
+    /// Which Kafka one broker behaves as, where it is not that of the others.
+    ///
+    /// All brokers then register and store messages as the oldest of them does, which is what
+    /// `inter.broker.protocol.version` and `log.message.format.version` are for; see
+    /// [`EmbeddedCluster::restart_as`].
+    #[must_use]
+    pub fn broker_version(mut self, broker: i32, version: BrokerVersion) -> Self {
+        self.versions.insert(broker, version);
+        self
+    }
+
+    /// `message.timestamp.type=LogAppendTime`: messages get the time at which they are appended, from 0.10 on. By
+    /// default they keep that of the producer.
+    #[must_use]
+    pub fn log_append_time(mut self) -> Self {
+        self.settings.has_log_append_time = true;
         self
     }
 
@@ -180,6 +205,10 @@ impl ClusterBuilder {
         if let Some(folder) = &self.data_dir {
             self.settings.log_dir = Some(folder.join("logs"));
             self.zookeeper.data_dir = Some(folder.join("zookeeper"));
+        }
+        for id in 0..self.brokers {
+            let version = self.versions.get(&id).copied().unwrap_or(self.version);
+            self.settings.versions.insert(id, version);
         }
         let zookeeper = Arc::new(EmbeddedZooKeeper::start(self.zookeeper)?);
         let brokers = Brokers::new(self.settings, &zookeeper)?;
