@@ -12,6 +12,7 @@ use crate::embedded::embedded_cluster::EmbeddedCluster;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::embedded::zookeeper::EmbeddedZooKeeperOptions;
 use crate::error::Error;
+use crate::protocol::MessageFormat;
 
 /// What an [`EmbeddedCluster`] is to be. Setters with the names of Kafka's properties mean the same.
 #[derive(Clone, Debug)]
@@ -78,6 +79,14 @@ impl ClusterBuilder {
     #[must_use]
     pub fn broker_version(mut self, broker: i32, version: BrokerVersion) -> Self {
         self.versions.insert(broker, version);
+        self
+    }
+
+    /// `log.message.format.version`: messages are stored in this format, or an older one that the brokers' version calls
+    /// for. Default: the latest that all brokers know.
+    #[must_use]
+    pub fn message_format(mut self, format: MessageFormat) -> Self {
+        self.settings.message_format = Some(format);
         self
     }
 

@@ -89,7 +89,8 @@ impl ClusterState {
     pub(super) fn message_format(&self, broker: i32) -> MessageFormat {
         let broker = self.brokers.get(&broker);
         let protocol = broker.map(|broker| broker.protocol).unwrap_or_default();
-        protocol.behaviour().message_format
+        let latest = protocol.behaviour().message_format;
+        latest.min(self.settings.message_format.unwrap_or(latest))
     }
 
     pub(super) fn is_registered(&self, broker: i32) -> bool {
