@@ -38,6 +38,8 @@ mod groups;
 mod keeping;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod kzc_embedded;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+mod later_versions;
 #[cfg(feature = "embedded")]
 mod offsets;
 #[cfg(all(feature = "cli", feature = "embedded"))]

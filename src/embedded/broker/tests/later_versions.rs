@@ -310,9 +310,9 @@ fn a_message_that_does_not_fit_is_cut_before_version_3_and_comes_whole_from_then
 
 #[test]
 fn times_are_those_of_the_producer_or_of_the_broker_as_it_is_set_up() {
-    for (version, format, produce) in [
-        (BrokerVersion::V0_10_2, MessageFormat::V1, 2),
-        (BrokerVersion::V1_1, MessageFormat::V2, 3),
+    for (version, format, produce, fetch) in [
+        (BrokerVersion::V0_10_2, MessageFormat::V1, 2, 3),
+        (BrokerVersion::V1_1, MessageFormat::V2, 3, 4),
     ] {
         let builder = EmbeddedCluster::builder()
             .version(version)
@@ -322,7 +322,7 @@ fn times_are_those_of_the_producer_or_of_the_broker_as_it_is_set_up() {
         for codec in [None, Some(Codec::Gzip)] {
             let produced = client.produce(0, &sent(format, codec, &["a", "b"]), produce);
             let time = produced.log_append_time.unwrap();
-            let set = client.fetch(produced.base_offset.unwrap(), 11.min(produce * 2));
+            let set = client.fetch(produced.base_offset.unwrap(), fetch);
             let expected = Timestamp {
                 millis: time,
                 timestamp_type: TimestampType::LogAppendTime,
