@@ -145,6 +145,39 @@ pub enum Error {
         what: String,
     },
 
+    /// No broker could be found that keeps the offsets of the group (`offsets.storage=kafka`).
+    #[error("no coordinator for group {group}: {reason}")]
+    Coordinator {
+        /// The group.
+        group: String,
+        /// What the brokers said, or why they could not be asked.
+        reason: String,
+        /// The code of the broker that answered; `None` when none did.
+        code: Option<ErrorCode>,
+        /// What happened to the last broker that was asked.
+        source: Option<Box<Error>>,
+    },
+
+    /// An offset was not stored, because somebody else owns the partition by now.
+    #[error("offset of {topic_partition} not stored: {path} is owned by {owner}")]
+    OffsetFenced {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// The owner node.
+        path: String,
+        /// Who owns it; "nobody" when there is no such node.
+        owner: String,
+    },
+
+    /// The application's own [`OffsetStore`](crate::OffsetStore) failed.
+    #[error("offset store: {doing}")]
+    OffsetStore {
+        /// What it was asked for.
+        doing: String,
+        /// What it said.
+        source: Source,
+    },
+
     /// No broker answered a metadata request.
     #[error("no metadata for {}: {}", topics.join(", "), unanswered(brokers))]
     Metadata {
@@ -261,9 +294,11 @@ impl Error {
             | Self::Closed
             | Self::MissingChroot { .. }
             | Self::MemberIdTaken { .. }
+            | Self::OffsetFenced { .. }
             | Self::Request { .. }
             | Self::UnsupportedVersion { .. } => false,
             Self::Partition { code, .. } | Self::Refused { code, .. } => code.is_retriable(),
+            Self::Coordinator { code, .. } => code.is_none_or(ErrorCode::is_retriable),
             Self::CommitFailed { failed, .. } => {
                 failed.iter().any(|(_, error)| error.is_retriable())
             }
@@ -275,11 +310,23 @@ impl Error {
             | Self::NoLeader { .. }
             | Self::ZooKeeper { .. }
             | Self::DataFolder { .. }
+            | Self::OffsetStore { .. }
             | Self::RebalanceFailed { .. }
             | Self::OwnershipConflict { .. }
             | Self::SubscriptionsDiffer { .. }
             | Self::GroupChanged
             | Self::SessionExpired => true,
+        }
+    }
+
+    /// What an offset store said; an error of this crate stays what it is.
+    pub(crate) fn of_store(doing: impl Into<String>, source: Source) -> Self {
+        match source.downcast::<Self>() {
+            Ok(error) => *error,
+            Err(source) => Self::OffsetStore {
+                doing: doing.into(),
+                source,
+            },
         }
     }
 

@@ -164,6 +164,15 @@ pub enum Event {
         /// Why the first of them failed.
         reason: String,
     },
+    /// Somebody else, such as a tool, had stored an offset for a partition that this member owns; it was written over.
+    OffsetOverwritten {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// What was stored; `None` where the node was deleted or held no offset.
+        found: Option<i64>,
+        /// What is stored now.
+        stored: i64,
+    },
     /// A step of the shutdown failed; the others were done all the same.
     ShutdownIncomplete {
         /// The step and why.
@@ -194,6 +203,7 @@ impl Event {
             | Self::LeaderLookupFailed { .. }
             | Self::OffsetReset { .. }
             | Self::CommitFailed { .. }
+            | Self::OffsetOverwritten { .. }
             | Self::ShutdownIncomplete { .. } => log::Level::Warn,
             Self::ZooKeeperReconnected
             | Self::SessionEstablished { .. }
@@ -270,6 +280,17 @@ impl fmt::Display for Event {
             } => write!(f, "bad message {topic_partition} at {offset}: {reason}"),
             Self::CommitFailed { partitions, reason } => {
                 write!(f, "commit of {} failed: {reason}", Names(partitions))
+            }
+            Self::OffsetOverwritten {
+                topic_partition,
+                found,
+                stored,
+            } => {
+                let found = found.map_or_else(|| String::from("none"), |it| it.to_string());
+                write!(
+                    f,
+                    "offset {found} of somebody else for {topic_partition} overwritten by {stored}"
+                )
             }
             Self::ShutdownIncomplete { reason } => write!(f, "shutdown incomplete: {reason}"),
         }

@@ -78,6 +78,10 @@ counters! {
     unusable_znodes,
     /// Offsets written to ZooKeeper (`ZooKeeperCommitsPerSec`).
     zookeeper_commits,
+    /// Offsets written to Kafka (`KafkaCommitsPerSec`).
+    kafka_commits,
+    /// Offsets that somebody else had written into ZooKeeper for a partition of this member, and that were written over.
+    offsets_overwritten,
     /// Offsets that could not be committed.
     commit_failures,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  0    ended as asked: bound, timeout, signal or closed pipe
+  0    ended as asked: bound, end, timeout, signal or closed pipe
   1    failed: the reason is on standard error
   2    the command line or the configuration cannot be used; nothing was done
   130  ended at once by SIGINT: by the second one, or before ZooKeeper was reached
@@ -39,6 +39,7 @@ Exit status:
 const CONSUME_EXAMPLE: &str = "\
 Examples:
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning
+  kzc consume --zookeeper localhost:2181 --topic orders --from-beginning --exit-at-end > orders.txt
   kzc consume --zookeeper zk1:2181,zk2:2181/kafka --topic orders --group billing --json
   kzc consume --zookeeper localhost:2181 --whitelist 'orders-.*' --streams 2 --print topic,value
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning --timeout-ms 2000 --print partition,offset,value
@@ -133,6 +134,10 @@ pub(crate) struct ConsumeArguments {
     /// End after so many milliseconds without a message
     #[arg(long, value_name = "N", value_parser = millis)]
     pub(crate) timeout_ms: Option<Duration>,
+
+    /// End where the partitions end now; -v tells how far each was read
+    #[arg(long)]
+    pub(crate) exit_at_end: bool,
 
     /// Print each message as a JSON object
     #[arg(long, conflicts_with = "print")]

@@ -3,7 +3,11 @@
 use std::collections::HashSet;
 use std::io;
 use std::io::Stdout;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
+use kafka_zk_consumer::BoundedOutcome;
+use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Message;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::OnBadMessage;
@@ -47,9 +51,14 @@ pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(
         on_bad_message: settings.config.on_bad_message(),
         ending,
     };
-    let result = session::run(&settings, &subscription, ending, |_, stream| {
-        consumption.read(stream);
-    });
+    let result = if arguments.exit_at_end {
+        consumption.run_to_the_end(&settings, &subscription)
+    } else {
+        let join = |connector: &ConsumerConnector| subscription.join(connector);
+        session::run(&settings, join, ending, |_, mut stream| {
+            consumption.read(&mut stream);
+        })
+    };
     let written = consumption.output.written();
     if result.is_ok() || written > 0 {
         say(&format!("Processed a total of {written} messages"));
@@ -85,7 +94,32 @@ fn format(arguments: &ConsumeArguments) -> MessageFormat {
 }
 
 impl Consumption<'_> {
-    fn read(&self, mut stream: MessageStream) {
+    /// Reads up to where the logs end now, and tells how each partition went.
+    fn run_to_the_end(
+        &self,
+        settings: &Settings,
+        subscription: &Subscription,
+    ) -> Result<(), Failure> {
+        let report = Mutex::new(Vec::new());
+        let join = |connector: &ConsumerConnector| subscription.join_bounded(connector);
+        let result = session::run(settings, join, self.ending, |_, mut stream| {
+            self.read(&mut stream);
+            // The last stream to end knows how it went.
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            *report = stream.report();
+        });
+        for partition in report.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            match partition.outcome {
+                BoundedOutcome::Reached | BoundedOutcome::HandedOver | BoundedOutcome::Reading => {
+                    log::info!("{partition}");
+                }
+                _ => log::warn!("{partition}"),
+            }
+        }
+        result
+    }
+
+    fn read(&self, stream: &mut MessageStream) {
         let mut piece = Vec::new();
         self.silence.broken();
         while !self.ending.is_due() {
@@ -95,7 +129,7 @@ impl Consumption<'_> {
             match stream.next_batch(self.budget.at_most(BATCH), self.silence.slice()) {
                 None => return,
                 Some(Ok(batch)) => {
-                    let write = || self.deliver(&mut stream, &batch, &mut piece);
+                    let write = || self.deliver(stream, &batch, &mut piece);
                     self.silence.while_busy(write);
                 }
                 Some(Err(StreamError::Timeout)) => {

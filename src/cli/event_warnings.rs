@@ -51,6 +51,7 @@ fn text(event: &Event) -> Option<String> {
         Event::NoTopics { .. } => Some(format!("waiting for a topic: {event}")),
         Event::NoBrokers => Some(String::from("waiting for a broker: zookeeper knows none")),
         Event::CommitFailed { .. }
+        | Event::OffsetOverwritten { .. }
         | Event::SessionExpired
         | Event::LeaseEnded
         | Event::RebalanceFailed { .. }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
+use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::MessageRef;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::OnBadMessage;
@@ -78,7 +79,8 @@ pub(crate) fn perf(arguments: &PerfArguments, ending: &Ending) -> Result<(), Fai
         );
     }
     let subscription = Subscription::Topic(arguments.topic.clone(), arguments.common.streams);
-    let result = session::run(&settings, &subscription, ending, |number, stream| {
+    let join = |connector: &ConsumerConnector| subscription.join(connector);
+    let result = session::run(&settings, join, ending, |number, stream| {
         measurement.read(number, stream);
     });
     let summary = measurement.summary();

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use kafka_zk_consumer::BoundedStream;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
@@ -28,7 +29,8 @@ pub(crate) enum Subscription {
 }
 
 impl Subscription {
-    fn join(&self, connector: &ConsumerConnector) -> Result<Vec<MessageStream>, Error> {
+    /// Joins the group.
+    pub(crate) fn join(&self, connector: &ConsumerConnector) -> Result<Vec<MessageStream>, Error> {
         match self {
             Self::Topic(topic, streams) => {
                 let made = connector.create_message_streams([(topic.as_str(), *streams)])?;
@@ -36,6 +38,22 @@ impl Subscription {
             }
             Self::Filter(filter, streams) => {
                 connector.create_message_streams_by_filter(filter, *streams)
+            }
+        }
+    }
+
+    /// Joins the group to read up to where the logs end now.
+    pub(crate) fn join_bounded(
+        &self,
+        connector: &ConsumerConnector,
+    ) -> Result<Vec<BoundedStream>, Error> {
+        match self {
+            Self::Topic(topic, streams) => {
+                let made = connector.create_bounded_streams([(topic.as_str(), *streams)])?;
+                Ok(made.into_values().flatten().collect())
+            }
+            Self::Filter(filter, streams) => {
+                connector.create_bounded_streams_by_filter(filter, *streams)
             }
         }
     }
@@ -52,11 +70,12 @@ struct Session<'a> {
 }
 
 /// Joins the group, reads each stream in a thread of its own, leaves the group, and deletes a throw-away one.
-pub(crate) fn run(
+/// `join` joins the group, by creating the streams.
+pub(crate) fn run<S: Send>(
     settings: &Settings,
-    subscription: &Subscription,
+    join: impl FnOnce(&ConsumerConnector) -> Result<Vec<S>, Error>,
     ending: &Ending,
-    read: impl Fn(usize, MessageStream) + Sync,
+    read: impl Fn(usize, S) + Sync,
 ) -> Result<(), Failure> {
     let connector = ConsumerConnector::connect(settings.config.clone())
         .map_err(|error| Failure::library("connecting", &error))?;
@@ -70,7 +89,7 @@ pub(crate) fn run(
     };
     let uncommitted = thread::scope(|scope| {
         let watch = scope.spawn(|| session.watch());
-        session.join_and_read(subscription, &read);
+        session.join_and_read(join, &read);
         session.closing.store(true, Ordering::SeqCst);
         session.connector.shutdown();
         session.closed.store(true, Ordering::SeqCst);
@@ -85,12 +104,12 @@ pub(crate) fn run(
 }
 
 impl Session<'_> {
-    fn join_and_read(
+    fn join_and_read<S: Send>(
         &self,
-        subscription: &Subscription,
-        read: &(impl Fn(usize, MessageStream) + Sync),
+        join: impl FnOnce(&ConsumerConnector) -> Result<Vec<S>, Error>,
+        read: &(impl Fn(usize, S) + Sync),
     ) {
-        let made = subscription.join(&self.connector);
+        let made = join(&self.connector);
         self.joined.store(true, Ordering::SeqCst);
         let streams = match made {
             Ok(streams) => streams,

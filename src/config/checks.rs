@@ -7,6 +7,7 @@ use crate::config::broker_address_map::BrokerAddressMap;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
 use crate::config::isolation_level::IsolationLevel;
+use crate::config::offsets_storage::OffsetsStorage;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
 use crate::config::property_reader::PropertyReader;
@@ -59,11 +60,14 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         refresh_leader_backoff: pause(&mut from, "refresh.leader.backoff.ms", ms(200))?,
         consumer_timeout: consumer_timeout(&mut from)?,
         exclude_internal_topics: from.flag("exclude.internal.topics", true)?,
-        offsets_channel_backoff: from.millis("offsets.channel.backoff.ms", ms(1_000))?,
-        offsets_channel_socket_timeout: from
-            .millis("offsets.channel.socket.timeout.ms", ms(10_000))?,
+        offsets_channel_backoff: pause(&mut from, "offsets.channel.backoff.ms", ms(1_000))?,
+        offsets_channel_socket_timeout: from.millis_from(
+            "offsets.channel.socket.timeout.ms",
+            1,
+            ms(10_000),
+        )?,
         offsets_commit_max_retries: from.int_from("offsets.commit.max.retries", 0, 5)?,
-        dual_commit_enabled: from.flag("dual.commit.enabled", false)?,
+        dual_commit_enabled: dual_commit_enabled(&mut from)?,
         queued_max_bytes: queued_max_bytes(&mut from, fetch_message_max_bytes)?,
         consumed_on: from.choice("consumed.on", ConsumedOn::Next)?,
         on_bad_message: from.choice("on.bad.message", OnBadMessage::Fail)?,
@@ -71,25 +75,24 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         round_robin_version: from.choice("roundrobin.version", RoundRobinVersion::V0_8_2)?,
         metadata_max_age: from.millis("metadata.max.age.ms", ms(300_000))?,
         broker_address_map: from.choice("broker.address.map", BrokerAddressMap::default())?,
+        max_poll_records: from.int_from("max.poll.records", 1, 500)?,
         client_id: client_id(&mut from, &group_id)?,
         group_id: group_name(group_id)?,
         consumer_id: consumer_id(&mut from)?,
         broker_listener_name: broker_listener_name(&mut from)?,
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
-        // As in Kafka, the last of all, behind the storage of offsets.
-        partition_assignment_strategy: PartitionAssignmentStrategy::Range,
+        offsets_storage: from.choice("offsets.storage", OffsetsStorage::ZooKeeper)?,
+        // As in Kafka, the last of all.
+        partition_assignment_strategy: from.choice(
+            "partition.assignment.strategy",
+            PartitionAssignmentStrategy::Range,
+        )?,
         unrecognised_keys: Vec::new(),
     };
-    refuse_unsupported(&mut from)?;
-    let strategy = from.choice(
-        "partition.assignment.strategy",
-        config.partition_assignment_strategy,
-    )?;
     if let Some(warning) = short_rebalance(&config) {
         log::warn!("{warning}");
     }
     Ok(ConsumerConfig {
-        partition_assignment_strategy: strategy,
         unrecognised_keys: from.unrecognised(),
         ..config
     })
@@ -128,6 +131,13 @@ fn fetch_wait_max(from: &mut PropertyReader, socket_timeout: Duration) -> Result
 fn consumer_timeout(from: &mut PropertyReader) -> Result<Option<Duration>, Error> {
     let millis = from.int("consumer.timeout.ms", -1)?;
     Ok(u64::try_from(millis).ok().map(ms))
+}
+
+/// By default as the storage, which is checked later, asks for.
+fn dual_commit_enabled(from: &mut PropertyReader) -> Result<bool, Error> {
+    let storage = from.peek("offsets.storage").map(str::parse);
+    let is_kafka = matches!(storage, Some(Ok(OffsetsStorage::Kafka)));
+    from.flag("dual.commit.enabled", is_kafka)
 }
 
 fn queued_max_bytes(from: &mut PropertyReader, message_max: i32) -> Result<i64, Error> {
@@ -187,28 +197,6 @@ fn name(key: &str, text: String) -> Result<String, Error> {
             let reason = format!("`{text}` contains {found:?}; only a-z A-Z 0-9 . _ - may be used");
             Err(invalid(key, reason))
         }
-    }
-}
-
-/// Keys of Kafka's whose other values this version lacks: an error, never another behaviour.
-fn refuse_unsupported(from: &mut PropertyReader) -> Result<(), Error> {
-    let key = "offsets.storage";
-    let storage = from.text(key).map(|text| text.to_lowercase());
-    only(key, storage.as_deref(), "zookeeper", "kafka")
-}
-
-fn only(key: &str, value: Option<&str>, supported: &str, other: &str) -> Result<(), Error> {
-    match value {
-        None => Ok(()),
-        Some(text) if text == supported => Ok(()),
-        Some(text) if text == other => Err(invalid(
-            key,
-            format!("`{other}` is not supported by this version, only `{supported}` is"),
-        )),
-        Some(text) => Err(invalid(
-            key,
-            format!("`{text}` is neither `{supported}` nor `{other}`"),
-        )),
     }
 }
 

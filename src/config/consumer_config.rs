@@ -8,6 +8,7 @@ use crate::config::broker_address_map::BrokerAddressMap;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config_builder::ConsumerConfigBuilder;
 use crate::config::isolation_level::IsolationLevel;
+use crate::config::offsets_storage::OffsetsStorage;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
 use crate::config::round_robin_version::RoundRobinVersion;
@@ -56,6 +57,7 @@ pub struct ConsumerConfig {
     pub(super) exclude_internal_topics: bool,
     pub(super) partition_assignment_strategy: PartitionAssignmentStrategy,
     pub(super) round_robin_version: RoundRobinVersion,
+    pub(super) offsets_storage: OffsetsStorage,
     pub(super) offsets_channel_backoff: Duration,
     pub(super) offsets_channel_socket_timeout: Duration,
     pub(super) offsets_commit_max_retries: u32,
@@ -67,6 +69,7 @@ pub struct ConsumerConfig {
     pub(super) metadata_max_age: Duration,
     pub(super) broker_listener_name: Option<String>,
     pub(super) broker_address_map: BrokerAddressMap,
+    pub(super) max_poll_records: usize,
     pub(super) unrecognised_keys: Vec<String>,
 }
 
@@ -218,6 +221,11 @@ impl ConsumerConfig {
         self.round_robin_version
     }
 
+    /// `offsets.storage`, see [the setter](ConsumerConfigBuilder::offsets_storage).
+    pub fn offsets_storage(&self) -> OffsetsStorage {
+        self.offsets_storage
+    }
+
     /// `offsets.channel.backoff.ms`, see [the setter](ConsumerConfigBuilder::offsets_channel_backoff).
     pub fn offsets_channel_backoff(&self) -> Duration {
         self.offsets_channel_backoff
@@ -271,5 +279,10 @@ impl ConsumerConfig {
     /// `broker.address.map`, see [the setter](ConsumerConfigBuilder::broker_address_map).
     pub fn broker_address_map(&self) -> &BrokerAddressMap {
         &self.broker_address_map
+    }
+
+    /// `max.poll.records`, see [the setter](ConsumerConfigBuilder::max_poll_records).
+    pub fn max_poll_records(&self) -> usize {
+        self.max_poll_records
     }
 }

@@ -10,6 +10,7 @@ use crate::config::checks;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
 use crate::config::isolation_level::IsolationLevel;
+use crate::config::offsets_storage::OffsetsStorage;
 use crate::config::on_bad_message::OnBadMessage;
 use crate::config::partition_assignment_strategy::PartitionAssignmentStrategy;
 use crate::config::property_file;
@@ -254,16 +255,17 @@ impl ConsumerConfigBuilder {
         self.set("roundrobin.version", choice.to_string())
     }
 
-    /// `offsets.storage`: where offsets are kept: only `zookeeper` in this version.
+    /// `offsets.storage`: where offsets are kept: `zookeeper` or `kafka`, see [`OffsetsStorage`].
     ///
-    /// Default `zookeeper`. `kafka` is refused by [`build`](Self::build).
-    pub fn offsets_storage(self, value: impl Into<String>) -> Self {
-        self.set("offsets.storage", value)
+    /// Default `zookeeper`. No effect with an [`OffsetStore`](crate::OffsetStore) of the application's own.
+    pub fn offsets_storage(self, choice: OffsetsStorage) -> Self {
+        self.set("offsets.storage", choice.to_string())
     }
 
-    /// `offsets.channel.backoff.ms`: pause before offsets are read or committed again.
+    /// `offsets.channel.backoff.ms`: pause before offsets are read or committed again, and between two
+    /// searches for the broker that keeps them.
     ///
-    /// Default 1,000 ms.
+    /// Default 1,000 ms; less than 10 counts as 10.
     pub fn offsets_channel_backoff(self, time: Duration) -> Self {
         self.set("offsets.channel.backoff.ms", millis(time))
     }
@@ -271,21 +273,25 @@ impl ConsumerConfigBuilder {
     /// `offsets.channel.socket.timeout.ms`: how long the broker that keeps offsets may take to
     /// answer.
     ///
-    /// Default 10,000 ms. No effect yet in this version, which keeps offsets in ZooKeeper only.
+    /// Default 10,000 ms, at least 1. Counts for connecting and again for each whole answer, those to the search for
+    /// that broker included. No effect with offsets in ZooKeeper only.
     pub fn offsets_channel_socket_timeout(self, time: Duration) -> Self {
         self.set("offsets.channel.socket.timeout.ms", millis(time))
     }
 
-    /// `offsets.commit.max.retries`: how often a failed commit is repeated before it is reported.
+    /// `offsets.commit.max.retries`: how often a failed commit is repeated before it is reported, and a look-up of
+    /// offsets in Kafka before the attempt to rebalance has failed.
     ///
-    /// Default 5; 0 means never.
+    /// Default 5; 0 means never. A commit by the timer is never repeated: the next one follows.
     pub fn offsets_commit_max_retries(self, value: u32) -> Self {
         self.set("offsets.commit.max.retries", value.to_string())
     }
 
     /// `dual.commit.enabled`: whether offsets kept in Kafka are written to ZooKeeper too.
     ///
-    /// Default `false`. As in Kafka, no effect with `offsets.storage=zookeeper`, hence none in this version.
+    /// Default: `true` with `offsets.storage=kafka`. Then the larger of the two offsets counts when they are read, so
+    /// that members with either storage go on where others stopped: the way to move a group from one to the other.
+    /// As in Kafka, no effect with `offsets.storage=zookeeper`.
     pub fn dual_commit_enabled(self, value: bool) -> Self {
         self.set("dual.commit.enabled", value.to_string())
     }
@@ -349,6 +355,14 @@ impl ConsumerConfigBuilder {
     /// Default empty. Applied whenever a connection is made, whoever named the address. Not a key of Kafka's.
     pub fn broker_address_map(self, map: &BrokerAddressMap) -> Self {
         self.set("broker.address.map", map.to_string())
+    }
+
+    /// `max.poll.records`: how many messages one [`poll`](crate::Poller::poll) gives at most.
+    ///
+    /// Default 500, at least 1. No effect on streams. Not a key of the original consumer's, but of the later one's
+    /// (KIP-41).
+    pub fn max_poll_records(self, value: usize) -> Self {
+        self.set("max.poll.records", value.to_string())
     }
 }
 

@@ -26,6 +26,11 @@ impl PropertyReader {
         Some(value.to_owned())
     }
 
+    /// The value of a key that is still to be read, as it was written.
+    pub(super) fn peek(&self, key: &str) -> Option<&str> {
+        self.unread.get(key).map(|value| value.trim())
+    }
+
     /// A text that must be there and must not be empty.
     pub(super) fn required(&mut self, key: &str) -> Result<String, Error> {
         match self.text(key) {

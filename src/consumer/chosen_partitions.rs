@@ -14,7 +14,6 @@ use crate::consumer::starting_positions::Share;
 use crate::consumer::starting_positions::StartingPositions;
 use crate::consumer::stream_queues::queues;
 use crate::coordination::ConsumerThreadId;
-use crate::coordination::GroupRegistry;
 use crate::coordination::TopicRegistry;
 use crate::coordination::check_topic;
 use crate::error::Error;
@@ -86,14 +85,14 @@ impl ChosenPartitions {
         let zk = parts.zk.observing(&stop);
         self.check_existence(&TopicRegistry::new(Arc::clone(&zk)))?;
         let queues: Vec<Arc<ChunkQueue>> = queues(self.streams, &parts.config).collect();
-        let starting = StartingPositions {
-            store: parts.committer.store(),
-            group: &GroupRegistry::new(zk, parts.config.group_id()),
-            stats: &parts.stats,
-            events: &parts.sender,
-        };
         let shares = self.shares(&parts.member_id, &queues);
-        let (owned, stored) = starting.read(shares, GENERATION, None)?;
+        let starting = StartingPositions {
+            committer: &parts.committer,
+            bounds: None,
+            session: None,
+            stop: &stop,
+        };
+        let owned = starting.read(shares, GENERATION)?;
         let auto_commit = parts.start_auto_commit()?;
         let consuming = ConnectorState::Consuming {
             generation: GENERATION,
@@ -109,7 +108,7 @@ impl ChosenPartitions {
         let session_events =
             ShutdownableThread::start("session-events", move |stop| session.run(&stop))?;
         let infos: Vec<_> = owned.infos().cloned().collect();
-        parts.committer.publish(owned, stored);
+        parts.committer.publish(owned);
         if let Err(error) = parts.fetchers.start(infos) {
             // What it has taken over already must not be fetched by the next start.
             parts.fetchers.stop();

@@ -27,6 +27,8 @@ pub(crate) struct ChunkReader {
     epoch: u64,
     /// The next offset to deliver: a set may begin before what was asked for.
     position: i64,
+    /// The first offset that is not delivered; the largest number where reading has no end.
+    end: i64,
     outer: Level,
     /// Compressed messages that are open, the innermost last. They nest twice at the most.
     inner: Vec<Level>,
@@ -68,6 +70,7 @@ impl ChunkReader {
             bytes: chunk.message_set,
         });
         Self {
+            end: chunk.info.limit(),
             info: chunk.info,
             epoch: chunk.epoch,
             position,
@@ -122,6 +125,9 @@ impl ChunkReader {
                         if raw.offset < self.position {
                             continue;
                         }
+                        if raw.offset >= self.end {
+                            return (count, Rest::End);
+                        }
                         if !self.info.is_current(self.epoch) {
                             return (count, self.held_back());
                         }
@@ -152,6 +158,9 @@ impl ChunkReader {
 
     /// Opens a wrapper, or leaves the one that has come to its end. Otherwise says what is there.
     fn enter_or_leave(&mut self, entry: Option<Result<Entry, CorruptMessage>>) -> Option<Rest> {
+        if self.position >= self.end {
+            return Some(Rest::End);
+        }
         match entry {
             Some(Ok(Entry::Wrapper(wrapper))) if wrapper.offset >= self.position => {
                 let corrupt = self.open(&wrapper).err()?;
@@ -164,7 +173,8 @@ impl ChunkReader {
             None => {
                 let Some(left) = self.inner.pop() else {
                     // Behind markers, and behind records that are gone or belong to aborted transactions.
-                    self.position = self.position.max(self.outer.cursor.behind_batches());
+                    let behind = self.outer.cursor.behind_batches();
+                    self.position = self.position.max(behind.min(self.end));
                     return Some(Rest::End);
                 };
                 if let Some(offset) = left.shared_offset {

@@ -1,6 +1,6 @@
 //! Commits, one at a time, of what the member owns.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use parking_lot::MutexGuard;
 
 use crate::cluster::TopicPartition;
+use crate::consumer::offset_store::OffsetCall;
 use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::consumer::owned_partitions::Ownership;
@@ -20,10 +21,6 @@ use crate::thread::StopSignal;
 /// Offsets by partition, as committed.
 pub(crate) type Offsets = Vec<(TopicPartition, i64)>;
 
-/// What the store holds of the partitions that are owned, as far as we know, so that nothing is written
-/// twice (KAFKA-987). Of the others somebody else may have moved it meanwhile.
-type Checkpoints = BTreeMap<TopicPartition, i64>;
-
 /// Tells the ZooKeeper session of the moment; `None` between two.
 type PresentSession = Box<dyn Fn() -> Option<i64> + Send + Sync>;
 
@@ -33,7 +30,7 @@ type PresentSession = Box<dyn Fn() -> Option<i64> + Send + Sync>;
 /// under the same lock. So no commit reaches a partition after the member has released it, and an old
 /// snapshot never follows a newer one (D21, D41).
 pub(crate) struct Committer {
-    store: Box<dyn OffsetStore>,
+    store: Arc<dyn OffsetStore>,
     ownership: Arc<Ownership>,
     session: PresentSession,
     stats: Arc<Stats>,
@@ -41,12 +38,12 @@ pub(crate) struct Committer {
     /// Pause between two attempts: `offsets.channel.backoff.ms`.
     backoff: Duration,
     /// Held while the store is written; taken before any other lock.
-    checkpoints: Mutex<Checkpoints>,
+    writing: Mutex<()>,
 }
 
 impl Committer {
     pub(crate) fn new(
-        store: Box<dyn OffsetStore>,
+        store: Arc<dyn OffsetStore>,
         ownership: Arc<Ownership>,
         session: PresentSession,
         stats: Arc<Stats>,
@@ -60,42 +57,46 @@ impl Committer {
             stats,
             events,
             backoff,
-            checkpoints: Mutex::default(),
+            writing: Mutex::default(),
         }
     }
 
-    pub(crate) fn store(&self) -> &dyn OffsetStore {
-        &*self.store
+    /// The stored offsets of partitions that were claimed in `session`, if they were claimed.
+    pub(crate) fn fetch(
+        &self,
+        partitions: &[TopicPartition],
+        session: Option<i64>,
+        stop: &StopSignal,
+    ) -> Result<HashMap<TopicPartition, i64>, Error> {
+        let call = OffsetCall::new(session, stop);
+        let fetched = self.store.fetch(partitions, &call);
+        let mut offsets = fetched.map_err(|error| Error::of_store("fetching offsets", error))?;
+        offsets.retain(|_, offset| *offset >= 0);
+        Ok(offsets)
     }
 
     /// Commits how far each owned partition has been consumed, in up to `attempts` attempts, each with the
     /// offsets of its time.
     pub(crate) fn commit_owned(&self, attempts: u32, stop: &StopSignal) -> Result<Offsets, Error> {
-        self.attempts(attempts, stop, |mut checkpoints| {
-            self.write_owned(&mut checkpoints)
-        })
+        self.attempts(attempts, stop, |writing| self.write_owned(writing, stop))
     }
 
-    /// Commits exactly `offsets`, also of partitions that are not owned. What we once wrote there somebody
-    /// else may have changed since, so that all of it is written.
+    /// Commits exactly `offsets`, also of partitions that are not owned.
     pub(crate) fn commit(
         &self,
         offsets: &[(TopicPartition, i64)],
         attempts: u32,
         stop: &StopSignal,
     ) -> Result<Offsets, Error> {
-        self.attempts(attempts, stop, |mut checkpoints| {
-            for (partition, _) in offsets {
-                checkpoints.remove(partition);
-            }
-            self.write(offsets, None, &mut checkpoints)
+        let call = OffsetCall::new(None, stop);
+        self.attempts(attempts, stop, |writing| {
+            self.write(writing, offsets, &call)
         })
     }
 
-    /// Takes over what a rebalance has claimed; `stored` is what the store holds for it.
-    pub(crate) fn publish(&self, owned: OwnedPartitions, stored: Offsets) {
-        let mut checkpoints = self.checkpoints.lock();
-        *checkpoints = stored.into_iter().collect();
+    /// Takes over what a rebalance has claimed.
+    pub(crate) fn publish(&self, owned: OwnedPartitions) {
+        let _writing = self.writing.lock();
         self.ownership.replace(owned);
     }
 
@@ -103,17 +104,22 @@ impl Committer {
     /// is delivered again.
     pub(crate) fn commit_and_withdraw(&self, attempts: u32, stop: &StopSignal) {
         let earlier = self.commit_owned(attempts, stop);
-        let mut checkpoints = self.checkpoints.lock();
-        // What was consumed meanwhile.
-        let outcome = earlier.and_then(|_| self.write_owned(&mut checkpoints));
-        self.withdraw_from(&mut checkpoints);
-        drop(checkpoints);
+        let writing = self.writing.lock();
+        let outcome = match earlier {
+            // More was consumed meanwhile.
+            Ok(committed) if committed != self.ownership.current().consumed() => {
+                self.write_owned(&writing, stop)
+            }
+            outcome => outcome,
+        };
+        self.withdraw_from(&writing);
+        drop(writing);
         self.report(outcome);
     }
 
     /// Owns nothing from now on, without a commit: others may own it by now.
     pub(crate) fn withdraw(&self) {
-        self.withdraw_from(&mut self.checkpoints.lock());
+        self.withdraw_from(&self.writing.lock());
     }
 
     /// Tells the application of a commit that it did not ask for and that failed.
@@ -127,13 +133,15 @@ impl Committer {
                 let partitions = failed.iter().map(|(partition, _)| partition.clone());
                 (partitions.collect(), first.unwrap_or_default())
             }
-            error => (Vec::new(), error.chain()),
+            error => {
+                let owned = self.ownership.current();
+                (owned.partitions.keys().cloned().collect(), error.chain())
+            }
         };
         self.events.send(Event::CommitFailed { partitions, reason });
     }
 
-    fn withdraw_from(&self, checkpoints: &mut Checkpoints) {
-        checkpoints.clear();
+    fn withdraw_from(&self, _writing: &MutexGuard<'_, ()>) {
         let generation = self.ownership.current().generation;
         self.ownership.replace(OwnedPartitions {
             generation,
@@ -145,11 +153,11 @@ impl Committer {
         &self,
         attempts: u32,
         stop: &StopSignal,
-        attempt: impl Fn(MutexGuard<'_, Checkpoints>) -> Result<Offsets, Error>,
+        attempt: impl Fn(&MutexGuard<'_, ()>) -> Result<Offsets, Error>,
     ) -> Result<Offsets, Error> {
         let mut left = attempts;
         loop {
-            let outcome = attempt(self.checkpoints.lock());
+            let outcome = attempt(&self.writing.lock());
             left = left.saturating_sub(1);
             let is_final = match &outcome {
                 Ok(_) => true,
@@ -161,7 +169,11 @@ impl Committer {
         }
     }
 
-    fn write_owned(&self, checkpoints: &mut Checkpoints) -> Result<Offsets, Error> {
+    fn write_owned(
+        &self,
+        writing: &MutexGuard<'_, ()>,
+        stop: &StopSignal,
+    ) -> Result<Offsets, Error> {
         let owned = self.ownership.current();
         if owned.partitions.is_empty() {
             return Ok(Offsets::new());
@@ -171,42 +183,34 @@ impl Committer {
         if owned.session.is_some() && owned.session != (self.session)() {
             return Err(Error::SessionExpired);
         }
-        self.write(&owned.consumed(), owned.session, checkpoints)
+        let call = OffsetCall::new(owned.session, stop);
+        self.write(writing, &owned.consumed(), &call)
     }
 
     fn write(
         &self,
+        _writing: &MutexGuard<'_, ()>,
         offsets: &[(TopicPartition, i64)],
-        session: Option<i64>,
-        checkpoints: &mut Checkpoints,
+        call: &OffsetCall,
     ) -> Result<Offsets, Error> {
-        let changed: Offsets = offsets
-            .iter()
-            .filter(|(partition, offset)| checkpoints.get(partition) != Some(offset))
-            .cloned()
-            .collect();
-        let owned = self.ownership.current();
+        let results = self.store.commit(offsets, call).map_err(|error| {
+            self.count_failures(offsets.len());
+            Error::of_store("committing offsets", error)
+        })?;
+        let mut results = results.into_iter();
         let mut failed = Vec::new();
-        for ((partition, offset), result) in
-            changed.iter().zip(self.store.commit(&changed, session))
-        {
-            match result {
-                Ok(()) if owned.partitions.contains_key(partition) => {
-                    checkpoints.insert(partition.clone(), *offset);
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    // Unknown what is stored now.
-                    checkpoints.remove(partition);
-                    failed.push((partition.clone(), error));
-                }
+        for (partition, _) in offsets {
+            let result = results.next();
+            let result = result.unwrap_or_else(|| Err("it lacks a result".into()));
+            if let Err(error) = result {
+                let doing = format!("committing the offset of {partition}");
+                failed.push((partition.clone(), Error::of_store(doing, error)));
             }
         }
         if failed.is_empty() {
             return Ok(offsets.to_vec());
         }
-        let count = u64::try_from(failed.len()).unwrap_or(u64::MAX);
-        self.stats.commit_failures.add(count);
+        self.count_failures(failed.len());
         let is_failed =
             |partition: &TopicPartition| failed.iter().any(|(other, _)| other == partition);
         let committed = offsets
@@ -217,15 +221,21 @@ impl Committer {
             failed,
         })
     }
+
+    fn count_failures(&self, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.stats.commit_failures.add(count);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
+    use std::collections::VecDeque;
 
+    use crate::consumer::offset_store::OffsetStoreError;
     use crate::consumer::owned_partitions::OwnedPartition;
     use crate::coordination::ConsumerThreadId;
-    use crate::coordination::StoredOffset;
     use crate::events::event_channel;
     use crate::fetch::ChunkQueue;
     use crate::fetch::PartitionTopicInfo;
@@ -235,51 +245,53 @@ mod tests {
 
     const SESSION: i64 = 7;
 
-    /// Writes down what it is given, and fails as long as it is told to.
-    #[derive(Clone, Default)]
+    type Outcome = Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError>;
+
+    /// Writes down what it is given, once it has no other outcome to tell.
+    #[derive(Default)]
     struct Notebook {
-        written: Arc<Mutex<Offsets>>,
-        failures: Arc<Mutex<u32>>,
+        written: Mutex<Offsets>,
+        outcomes: Mutex<VecDeque<Outcome>>,
     }
 
     impl OffsetStore for Notebook {
         fn fetch(
             &self,
             _partitions: &[TopicPartition],
-        ) -> Result<HashMap<TopicPartition, StoredOffset>, Error> {
+            _call: &OffsetCall,
+        ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
             Ok(HashMap::new())
         }
 
         fn commit(
             &self,
             offsets: &[(TopicPartition, i64)],
-            _session: Option<i64>,
-        ) -> Vec<Result<(), Error>> {
-            let mut failures = self.failures.lock();
-            if *failures > 0 {
-                *failures -= 1;
-                return offsets.iter().map(|_| Err(Error::GroupChanged)).collect();
+            _call: &OffsetCall,
+        ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
+            if let Some(outcome) = self.outcomes.lock().pop_front() {
+                return outcome;
             }
             self.written.lock().extend(offsets.iter().cloned());
-            offsets.iter().map(|_| Ok(())).collect()
+            Ok(offsets.iter().map(|_| Ok(())).collect())
         }
     }
 
     struct Bench {
         committer: Committer,
-        notebook: Notebook,
+        notebook: Arc<Notebook>,
         session: Arc<Mutex<Option<i64>>>,
         stop: Stopper,
     }
 
     impl Bench {
         fn new() -> Self {
-            let notebook = Notebook::default();
+            let notebook = Arc::new(Notebook::default());
             let session = Arc::new(Mutex::new(Some(SESSION)));
             let present = Arc::clone(&session);
             let (events, _) = event_channel();
+            let store: Arc<dyn OffsetStore> = notebook.clone();
             let committer = Committer::new(
-                Box::new(notebook.clone()),
+                store,
                 Arc::default(),
                 Box::new(move || *present.lock()),
                 Arc::default(),
@@ -294,7 +306,7 @@ mod tests {
             }
         }
 
-        /// Owns partition 0 from offset 5 on, which the store knows.
+        /// Owns partition 0 from offset 5 on.
         fn own(&self) -> Arc<PartitionTopicInfo> {
             self.own_in(Some(SESSION))
         }
@@ -310,7 +322,7 @@ mod tests {
                 session,
                 partitions: BTreeMap::from([(partition(0), owned)]),
             };
-            self.committer.publish(owned, vec![(partition(0), 5)]);
+            self.committer.publish(owned);
             info
         }
 
@@ -325,6 +337,10 @@ mod tests {
         fn written(&self) -> Offsets {
             std::mem::take(&mut *self.notebook.written.lock())
         }
+
+        fn fail(&self, outcome: Outcome) {
+            self.notebook.outcomes.lock().push_back(outcome);
+        }
     }
 
     fn partition(number: i32) -> TopicPartition {
@@ -332,27 +348,53 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_holds_already_is_not_written_again() {
-        let bench = Bench::new();
-        let info = bench.own();
-        bench.commit_owned(1).unwrap();
-        assert_eq!(bench.written(), [], "as read");
-        info.mark_consumed(6, 0);
-        for _ in 0..2 {
-            assert_eq!(bench.commit_owned(1).unwrap(), [(partition(0), 6)]);
-        }
-        assert_eq!(bench.written(), [(partition(0), 6)]);
-    }
-
-    #[test]
-    fn an_offset_of_a_partition_that_is_not_owned_is_written_each_time() {
-        // The second commit was taken for done, although the owner had moved the offset in between.
+    fn a_store_is_given_all_positions_each_time() {
+        // KAFKA-1510: brokers forget offsets that are not written again.
         let bench = Bench::new();
         bench.own();
         for _ in 0..2 {
-            bench.commit(&[(partition(1), 0)]).unwrap();
+            assert_eq!(bench.commit_owned(1).unwrap(), [(partition(0), 5)]);
+            assert_eq!(bench.written(), [(partition(0), 5)]);
         }
-        assert_eq!(bench.written(), [(partition(1), 0), (partition(1), 0)]);
+    }
+
+    #[test]
+    fn an_error_of_a_store_reaches_the_caller_and_one_of_ours_decides_about_another_attempt() {
+        let bench = Bench::new();
+        bench.own();
+        bench.fail(Err("disk full".into()));
+        let error = bench.commit_owned(1).unwrap_err();
+        assert_eq!(error.chain(), "offset store: committing offsets: disk full");
+        bench.fail(Err("disk full".into()));
+        bench.commit_owned(2).unwrap();
+        assert_eq!(
+            bench.written(),
+            [(partition(0), 5)],
+            "at the second attempt"
+        );
+
+        bench.fail(Err(Error::Closed.into()));
+        let error = bench.commit_owned(2).unwrap_err();
+        assert!(matches!(error, Error::Closed), "{error}");
+        assert_eq!(bench.written(), []);
+    }
+
+    #[test]
+    fn each_partition_has_its_own_result_and_a_missing_one_is_a_failure() {
+        let bench = Bench::new();
+        let both = [(partition(0), 1), (partition(1), 2), (partition(2), 3)];
+        bench.fail(Ok(vec![Ok(()), Err("full".into())]));
+        let Err(Error::CommitFailed { committed, failed }) = bench.commit(&both) else {
+            panic!("two of three failed");
+        };
+        assert_eq!(committed, [(partition(0), 1)]);
+        let reasons: Vec<String> = failed.iter().map(|(_, error)| error.chain()).collect();
+        assert!(reasons[0].ends_with("orders/1: full"), "{reasons:?}");
+        assert!(
+            reasons[1].ends_with("orders/2: it lacks a result"),
+            "{reasons:?}"
+        );
+        assert_eq!(bench.committer.stats.commit_failures.get(), 2);
     }
 
     #[test]
@@ -369,7 +411,9 @@ mod tests {
         let bench = Bench::new();
         let info = bench.own();
         info.mark_consumed(6, 0);
-        *bench.notebook.failures.lock() = 2;
+        for _ in 0..2 {
+            bench.fail(Ok(vec![Err(Error::GroupChanged.into())]));
+        }
         let Err(Error::CommitFailed { committed, failed }) = bench.commit_owned(2) else {
             panic!("both attempts failed");
         };

@@ -1,6 +1,5 @@
 //! The public object: one member of a group.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -11,13 +10,13 @@ use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
-use crate::consumer::message_stream::MessageStream;
+use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
 use crate::coordination::TopicCount;
-use crate::coordination::TopicFilter;
 use crate::coordination::check_topic;
 use crate::error::Error;
 use crate::events::Event;
@@ -82,8 +81,29 @@ impl ConsumerConnector {
     /// [`Error::MissingChroot`] when the chroot of `zookeeper.connect` does not exist, [`Error::ZooKeeper`]
     /// when no server can be reached.
     pub fn connect(config: ConsumerConfig) -> Result<Self, Error> {
+        Self::connect_with(config, None)
+    }
+
+    /// As [`connect`](Self::connect), with offsets in a store of the application's own, whatever `offsets.storage` says.
+    ///
+    /// Who owns what is agreed on in ZooKeeper all the same; all members of a group should keep their offsets in the
+    /// same place.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); the store is not called yet.
+    pub fn connect_with_offset_store(
+        config: ConsumerConfig,
+        store: impl OffsetStore + 'static,
+    ) -> Result<Self, Error> {
+        Self::connect_with(config, Some(Arc::new(store)))
+    }
+
+    fn connect_with(
+        config: ConsumerConfig,
+        own_store: Option<Arc<dyn OffsetStore>>,
+    ) -> Result<Self, Error> {
         let (sender, events) = event_channel();
-        let (parts, zk_events) = ConnectorParts::connect(config, sender)?;
+        let (parts, zk_events) = ConnectorParts::connect(config, own_store, sender)?;
         Ok(Self {
             parts,
             events,
@@ -97,56 +117,6 @@ impl ConsumerConnector {
         })
     }
 
-    /// Joins the group with so many streams for each topic, and returns them by topic.
-    ///
-    /// Registers the member and runs the first rebalance in the calling thread; later ones run in the
-    /// background. Partitions are consumed as soon as they have a leader. A topic that does not exist yet is
-    /// consumed once it does. No topic at all is legal: the member then owns nothing.
-    ///
-    /// # Errors
-    /// [`Error::MessageStreamsExist`] at the second call, [`Error::InvalidArgument`] for a topic without
-    /// streams, with an illegal name, or named twice, [`Error::RebalanceFailed`] when `rebalance.max.retries`
-    /// attempts failed, [`Error::MemberIdTaken`] when another live member has the same `consumer.id`. After an
-    /// error the member is not in the group, and the call may be repeated.
-    pub fn create_message_streams<T: Into<String>>(
-        &self,
-        topics: impl IntoIterator<Item = (T, usize)>,
-    ) -> Result<HashMap<String, Vec<MessageStream>>, Error> {
-        let topics: Vec<(String, usize)> = topics
-            .into_iter()
-            .map(|(topic, streams)| (topic.into(), streams))
-            .collect();
-        let topic_count = TopicCount::fixed(topics.iter().cloned())?;
-        let queues = StreamQueues::new(&topics, &self.parts.config);
-        self.join(topic_count, &queues)?;
-        let streams = queues.streams(&self.parts.stream_context());
-        let named = |(topic, streams): (Option<String>, _)| Some((topic?, streams));
-        Ok(streams.into_iter().filter_map(named).collect())
-    }
-
-    /// Joins the group with so many streams for all topics that pass a filter, and returns them in the order of
-    /// their threads. Each stream serves every topic: thread 0 of each topic comes by the first, and so on.
-    ///
-    /// A topic that is created later and passes is consumed as soon as it is known, and one that is deleted is let
-    /// go. With `exclude.internal.topics` Kafka's own topics do not pass. Otherwise as
-    /// [`create_message_streams`](Self::create_message_streams), and a connector makes streams one way or the other.
-    ///
-    /// # Errors
-    /// As [`create_message_streams`](Self::create_message_streams); [`Error::InvalidArgument`] also for no stream,
-    /// and for a filter that takes too many steps with the name of a topic or lets so many topics pass that there
-    /// would be more than a million threads.
-    pub fn create_message_streams_by_filter(
-        &self,
-        filter: &TopicFilter,
-        streams: usize,
-    ) -> Result<Vec<MessageStream>, Error> {
-        let topic_count = TopicCount::by_filter(filter, streams)?;
-        let queues = StreamQueues::of_all_topics(streams, &self.parts.config);
-        self.join(topic_count, &queues)?;
-        let streams = queues.streams(&self.parts.stream_context());
-        Ok(streams.into_values().flatten().collect())
-    }
-
     /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition
     /// the next one to read. Tries again up to `offsets.commit.max.retries` times.
     ///
@@ -154,8 +124,10 @@ impl ConsumerConnector {
     /// nothing returned.
     ///
     /// # Errors
-    /// [`Error::CommitFailed`] with a result for each partition, [`Error::SessionExpired`] when the
-    /// partitions may belong to others by now, [`Error::Closed`] after the shutdown.
+    /// [`Error::CommitFailed`] with a result for each partition, among them [`Error::OffsetFenced`] where somebody else
+    /// owns the partition by now; [`Error::SessionExpired`] when the partitions may belong to others by now;
+    /// [`Error::Coordinator`], [`Error::Broker`] or [`Error::OffsetStore`] when the store could not be asked;
+    /// [`Error::Closed`] after the shutdown.
     pub fn commit_offsets(&self) -> Result<Vec<(TopicPartition, i64)>, Error> {
         self.check_open()?;
         self.parts
@@ -296,13 +268,18 @@ impl ConsumerConnector {
     }
 
     /// Registers the member, runs the first rebalance, and starts the threads for what comes later.
-    fn join(&self, topic_count: TopicCount, queues: &StreamQueues) -> Result<(), Error> {
+    pub(super) fn join(
+        &self,
+        topic_count: TopicCount,
+        queues: &StreamQueues,
+        bounds: Option<Arc<Bounds>>,
+    ) -> Result<(), Error> {
         self.check_caller()?;
         let mut group = self.group.lock();
         self.check_open()?;
         let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
         let mut rebalancer = Rebalancer::new(
-            self.parts.member(topic_count, queues.clone()),
+            self.parts.member(topic_count, queues.clone(), bounds),
             zk_events,
             Arc::clone(&self.parts.state),
             Arc::clone(&self.parts.stats),

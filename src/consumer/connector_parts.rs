@@ -7,12 +7,14 @@ use crossbeam_channel::select;
 
 use crate::config::ConsumerConfig;
 use crate::config::PartitionAssignmentStrategy;
+use crate::consumer::bounds::Bounds;
+use crate::consumer::built_in_store::built_in_store;
 use crate::consumer::committer::Committer;
 use crate::consumer::connector_state::StateCell;
 use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::member::Member;
 use crate::consumer::message_stream::StreamContext;
-use crate::consumer::offset_store::ZooKeeperOffsets;
+use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::rebalancer::Rebalancer;
 use crate::consumer::stream_queues::StreamQueues;
@@ -59,9 +61,11 @@ pub(crate) struct ConnectorParts {
 }
 
 impl ConnectorParts {
-    /// Connects to ZooKeeper; its events come by the receiver.
+    /// Connects to ZooKeeper; its events come by the receiver. Offsets are where the configuration says, unless the
+    /// application has its own store.
     pub(crate) fn connect(
         config: ConsumerConfig,
+        own_store: Option<Arc<dyn OffsetStore>>,
         sender: EventSender,
     ) -> Result<(Self, Receiver<ZkEvent>), Error> {
         let config = Arc::new(config);
@@ -72,14 +76,10 @@ impl ConnectorParts {
         })?;
         let stats = Arc::new(Stats::default());
         let ownership = Arc::new(Ownership::default());
-        // A commit that waited for longer would hold up those who give the partitions up.
-        let offsets = ZooKeeperOffsets::new(
-            GroupRegistry::new(zk.within_lease(), config.group_id()),
-            Arc::clone(&stats),
-        );
+        let store = own_store.unwrap_or_else(|| built_in_store(&config, &zk, &stats, &sender));
         let of_session = Arc::clone(&zk);
         let committer = Arc::new(Committer::new(
-            Box::new(offsets),
+            store,
             Arc::clone(&ownership),
             Box::new(move || of_session.session_id()),
             Arc::clone(&stats),
@@ -118,7 +118,13 @@ impl ConnectorParts {
         self.config.offsets_commit_max_retries().saturating_add(1)
     }
 
-    pub(crate) fn member(&self, topic_count: TopicCount, queues: StreamQueues) -> Member {
+    /// The member that feeds `queues`; with `bounds`, no further than to the ends.
+    pub(crate) fn member(
+        &self,
+        topic_count: TopicCount,
+        queues: StreamQueues,
+        bounds: Option<Arc<Bounds>>,
+    ) -> Member {
         let stop = self.closing.signal();
         // Whatever the rebalance waits for, it has to stop the delivery when the lease ends.
         let zk = self.zk.observing(&stop).within_lease();
@@ -127,6 +133,7 @@ impl ConnectorParts {
             config: Arc::clone(&self.config),
             topic_count,
             queues,
+            bounds,
             brokers: BrokerRegistry::new(Arc::clone(&zk)),
             topics: TopicRegistry::new(Arc::clone(&zk)),
             group: GroupRegistry::new(Arc::clone(&zk), self.config.group_id()),

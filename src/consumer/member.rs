@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::committer::Committer;
 use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::owned_partitions::Ownership;
@@ -38,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) config: Arc<ConsumerConfig>,
     pub(crate) topic_count: TopicCount,
     pub(crate) queues: StreamQueues,
+    /// Of a member that reads no further than to the ends.
+    pub(crate) bounds: Option<Arc<Bounds>>,
     /// Its calls end when the rebalance is told to stop.
     pub(crate) zk: Arc<ZkClient>,
     pub(crate) brokers: BrokerRegistry,
@@ -91,7 +94,13 @@ impl Member {
         self.release_claimed()?;
         self.claim(&mine)?;
         match self.take_over(&mine, session) {
-            Ok(()) => Ok(Rebalanced::Changed),
+            Ok(()) => {
+                if let Some(bounds) = &self.bounds {
+                    let exists = |partition: &_| assignment.owners().contains_key(partition);
+                    bounds.note_generation(&self.ownership.current(), exists);
+                }
+                Ok(Rebalanced::Changed)
+            }
             Err(error) => {
                 self.lose_partitions();
                 Err(error)
@@ -228,14 +237,14 @@ impl Member {
         }
         let generation = self.generation.saturating_add(1);
         let starting = StartingPositions {
-            store: self.committer.store(),
-            group: &self.group,
-            stats: &self.stats,
-            events: &self.events,
+            committer: &self.committer,
+            bounds: self.bounds.as_deref(),
+            session: Some(session),
+            stop: &self.stop,
         };
-        let (owned, checkpoints) = starting.read(shares, generation, Some(session))?;
+        let owned = starting.read(shares, generation)?;
         let infos: Vec<Arc<PartitionTopicInfo>> = owned.infos().cloned().collect();
-        self.committer.publish(owned, checkpoints);
+        self.committer.publish(owned);
         self.generation = generation;
         self.listener.assign(self.ownership.current());
         self.check_session(session)?;

@@ -1,33 +1,34 @@
 //! A blocking iterator over the messages of the partitions that one thread of the member owns.
 
+mod telling;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::time::Instant;
+
+use crossbeam_channel::Sender;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumedOn;
 use crate::config::ConsumerConfig;
-use crate::config::OnBadMessage;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::chunk_reader::ChunkReader;
-use crate::consumer::chunk_reader::CorruptEntry;
 use crate::consumer::chunk_reader::Rest;
 use crate::consumer::deferred::Deferred;
+use crate::consumer::demand::Demand;
+use crate::consumer::handed_out::HandedOut;
 use crate::consumer::message::Message;
 use crate::consumer::message::MessageRef;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::owned_partitions::seek;
 use crate::consumer::stream_error::StreamError;
+use crate::consumer::wait::Wait;
 use crate::error::Error;
-use crate::events::Event;
 use crate::events::EventSender;
-use crate::fetch::BadEntry;
 use crate::fetch::ChunkQueue;
 use crate::fetch::PartitionTopicInfo;
 use crate::fetch::QueueEntry;
-use crate::fetch::StoppedAt;
 use crate::fetch::Taken;
-use crate::fetch::Verdict;
 use crate::stats::Stats;
 
 /// Bytes that every compressed message may unpack to.
@@ -55,11 +56,10 @@ pub(crate) struct StreamContext {
 pub struct MessageStream {
     queue: Arc<ChunkQueue>,
     context: StreamContext,
+    /// Where the member reads no further than to the ends.
+    bounds: Option<Arc<Bounds>>,
     current: Option<ChunkReader>,
-    /// Next offset after the last message handed out of `current`, not yet counted as consumed.
-    handed_out: Option<i64>,
-    /// The same for chunks that a batch has gone through.
-    handed_out_before: Vec<(Arc<PartitionTopicInfo>, u64, i64)>,
+    handed_out: HandedOut,
     /// Messages handed out since `stats` was last told.
     uncounted: usize,
     deferred: Option<Deferred>,
@@ -73,12 +73,17 @@ impl MessageStream {
             queue,
             consumed_on: context.config.consumed_on(),
             context,
+            bounds: None,
             current: None,
-            handed_out: None,
-            handed_out_before: Vec::new(),
+            handed_out: HandedOut::default(),
             uncounted: 0,
             deferred: None,
         }
+    }
+
+    /// Ends when everything up to the ends that `bounds` knows is consumed.
+    pub(crate) fn end_with(&mut self, bounds: Arc<Bounds>) {
+        self.bounds = Some(bounds);
     }
 
     /// The next message, waiting at most `timeout` for one instead of `consumer.timeout.ms`.
@@ -95,6 +100,7 @@ impl MessageStream {
     }
 
     /// Up to `max` messages that have been fetched already, waiting at most `timeout` for the first one.
+    /// [`next_batch_within`](Self::next_batch_within) bounds bytes too, and waits for more.
     ///
     /// Ends and errors are told as by [`next_timeout`](Self::next_timeout); a batch has at least one message
     /// (none for a `max` of 0). All of it counts as consumed when the application comes back.
@@ -120,7 +126,7 @@ impl MessageStream {
         if max == 0 {
             return Some(Ok(0));
         }
-        self.fill(max, Wait::within(timeout), &mut visit)
+        self.fill(Demand::of(max, Wait::within(timeout)), &mut visit)
     }
 
     /// Counts everything handed out so far as consumed, without asking for more.
@@ -128,15 +134,7 @@ impl MessageStream {
     /// For applications that stop reading and then commit or shut down.
     #[inline]
     pub fn mark_consumed(&mut self) {
-        // Once a chunk, while this is called for each message.
-        if !self.handed_out_before.is_empty() {
-            for (info, epoch, next) in self.handed_out_before.drain(..) {
-                info.mark_consumed(next, epoch);
-            }
-        }
-        if let (Some(next), Some(reader)) = (self.handed_out.take(), &self.current) {
-            reader.info().mark_consumed(next, reader.epoch());
-        }
+        self.handed_out.mark_consumed(self.current.as_ref());
     }
 
     /// Counts the messages of one partition up to `message`, which this stream handed out last or in its last
@@ -145,20 +143,9 @@ impl MessageStream {
     /// For applications that stop in the middle of a batch and then commit or shut down.
     pub fn mark_consumed_through(&mut self, message: &Message) {
         let through = message.offset().saturating_add(1);
-        let current = match (self.handed_out, &self.current) {
-            (Some(next), Some(reader)) => Some((reader.info(), reader.epoch(), next)),
-            _ => None,
-        };
-        let before = self.handed_out_before.iter();
-        let in_order = before.map(|(info, epoch, next)| (info, *epoch, *next));
-        for (info, epoch, next) in in_order.chain(current) {
-            if info.topic_partition() == message.topic_partition() {
-                info.mark_consumed(through.min(next), epoch);
-                if next >= through {
-                    return;
-                }
-            }
-        }
+        let partition = message.topic_partition();
+        self.handed_out
+            .mark_consumed_through(self.current.as_ref(), partition, through);
     }
 
     /// Goes on behind the bad message before which `topic_partition` waits, and returns its offset.
@@ -180,10 +167,39 @@ impl MessageStream {
         seek(self.own(topic_partition), topic_partition, offset)
     }
 
+    /// Whether the partition is one of this stream's.
+    pub(crate) fn owns(&self, topic_partition: &TopicPartition) -> bool {
+        self.own(topic_partition).is_some()
+    }
+
     /// The position of a partition that feeds this stream: those of others belong to their threads.
     fn own(&self, topic_partition: &TopicPartition) -> Option<Arc<PartitionTopicInfo>> {
         let info = self.context.ownership.info(topic_partition)?;
         Arc::ptr_eq(info.queue(), &self.queue).then_some(info)
+    }
+
+    /// Takes the next chunk out of the queue, if the present one is through, so that there is room for another
+    /// one to be fetched. The application has not come back.
+    pub(crate) fn open_ahead(&mut self) {
+        if self.current.is_none() && self.deferred.is_none() {
+            self.open_next(Wait::Not, false);
+        }
+    }
+
+    /// Has `reader` told whenever there may be something in this stream.
+    pub(crate) fn tell_reader(&self, reader: Sender<()>) {
+        self.queue.tell_reader(reader);
+    }
+
+    /// How many messages one call of a [`Poller`](crate::Poller) gives.
+    pub(crate) fn max_poll_records(&self) -> usize {
+        self.context.config.max_poll_records()
+    }
+
+    /// How long iterating waits.
+    #[inline]
+    pub(crate) fn patience(&self) -> Wait {
+        Wait::within_or_for_ever(self.context.config.consumer_timeout())
     }
 
     #[inline]
@@ -194,25 +210,25 @@ impl MessageStream {
         let mut keep = |message: MessageRef<'_>| next = Some(message.to_message());
         // Nearly all messages come out of the present chunk, and take the short way.
         if self.visit_chunk(1, &mut keep) == 0
-            && let Err(error) = self.fill(1, wait, &mut keep)?
+            && let Err(error) = self.fill(Demand::of(1, wait), &mut keep)?
         {
             return Some(Err(error));
         }
         next.map(Ok)
     }
 
-    /// Hands out up to `max` messages, waiting for the first one.
-    fn fill(
+    /// Hands out what is demanded. Returns how many messages that makes, with those that were handed out
+    /// already; with any of these it does not fail.
+    pub(crate) fn fill(
         &mut self,
-        max: usize,
-        wait: Wait,
+        demand: Demand,
         visit: &mut impl FnMut(MessageRef<'_>),
     ) -> Option<Result<usize, StreamError>> {
-        let mut count = 0;
+        let mut count = demand.already;
         loop {
-            count += self.visit_chunk(max - count, visit);
+            count += self.visit_chunk(demand.max.saturating_sub(count), visit);
             let is_empty = count == 0;
-            if count == max || (self.deferred.is_some() && !is_empty) {
+            if count >= demand.max || (self.deferred.is_some() && !is_empty) {
                 return Some(Ok(count));
             }
             if let Some(deferred) = self.deferred.take() {
@@ -221,7 +237,8 @@ impl MessageStream {
                     None => continue,
                 }
             }
-            match self.open_next(if is_empty { wait } else { Wait::Not }, is_empty) {
+            let wait = if is_empty { demand.first } else { demand.more };
+            match self.open_next(wait, is_empty) {
                 Opened::Something => {}
                 Opened::Nothing if is_empty => return Some(Err(StreamError::Timeout)),
                 Opened::Closed if is_empty => return None,
@@ -243,7 +260,7 @@ impl MessageStream {
         let (count, rest) = reader.visit(max, visit);
         // The position also moves past what is never handed out, such as the markers of transactions.
         if count > 0 || reader.position() > before {
-            self.handed_out = Some(reader.position());
+            self.handed_out.note(reader.position());
             self.uncounted = self.uncounted.saturating_add(count);
             if self.consumed_on == ConsumedOn::Return {
                 self.mark_consumed();
@@ -261,12 +278,15 @@ impl MessageStream {
     /// Opens the next chunk, or notes what else comes next in the queue. `is_empty`: the application has been
     /// given nothing that it has not come back for.
     fn open_next(&mut self, wait: Wait, is_empty: bool) -> Opened {
-        let deadline = match wait {
-            Wait::ForEver => None,
-            Wait::Until(deadline) => Some(deadline),
-            Wait::Not => Some(Instant::now()),
-        };
-        match self.queue.take(deadline) {
+        if is_empty {
+            // What went by without a message, such as the markers of transactions, has not to wait for one.
+            self.mark_consumed();
+            if self.is_over() {
+                return Opened::Closed;
+            }
+        }
+        match self.queue.take(wait.deadline()) {
+            Taken::Nudged => {}
             Taken::Entry(QueueEntry::Messages(chunk)) => {
                 self.current = Some(ChunkReader::new(chunk, self.unpacked_limit()));
             }
@@ -274,12 +294,7 @@ impl MessageStream {
                 info,
                 epoch,
                 offset,
-            }) => {
-                self.handed_out_before.push((info, epoch, offset));
-                if is_empty {
-                    self.mark_consumed();
-                }
-            }
+            }) => self.handed_out.note_reposition(info, epoch, offset),
             Taken::Entry(QueueEntry::Bad {
                 info,
                 epoch,
@@ -312,58 +327,6 @@ impl MessageStream {
         Opened::Something
     }
 
-    /// What the application has to be told; `None` when it does not concern it any more, or not yet.
-    fn tell(&mut self, deferred: Deferred) -> Option<StreamError> {
-        match deferred {
-            Deferred::Paused => self.set_aside(),
-            Deferred::Corrupt(_) if self.is_paused() => self.set_aside(),
-            Deferred::Corrupt(entry) => self.corrupt(&entry),
-            Deferred::Bad {
-                info,
-                epoch,
-                offset,
-                entry,
-            } => {
-                if info.is_paused() {
-                    info.rewind(Some(offset), epoch);
-                }
-                info.is_current(epoch)
-                    .then(|| self.bad(&info, offset, entry))
-            }
-            Deferred::NoOffset {
-                info,
-                epoch,
-                offset,
-                log,
-            } => {
-                if info.is_paused() {
-                    info.rewind(offset, epoch);
-                }
-                info.is_current(epoch).then(|| StreamError::NoOffset {
-                    topic_partition: info.topic_partition().clone(),
-                    offset,
-                    log,
-                })
-            }
-        }
-    }
-
-    /// Whether the present chunk's partition is.
-    fn is_paused(&self) -> bool {
-        let reader = self.current.as_ref();
-        reader.is_some_and(|reader| reader.info().is_paused())
-    }
-
-    /// Drops the present chunk, whose partition is paused: the rest of it is fetched again after the resume.
-    fn set_aside(&mut self) -> Option<StreamError> {
-        let reader = self.current.as_ref()?;
-        reader
-            .info()
-            .rewind(Some(reader.position()), reader.epoch());
-        self.leave_chunk();
-        None
-    }
-
     /// Most bytes that a compressed message may unpack to: `queued.max.bytes`, and never less than its
     /// default. A small bound must not make sound messages undeliverable.
     fn unpacked_limit(&self) -> usize {
@@ -376,84 +339,16 @@ impl MessageStream {
         let count = u64::try_from(self.uncounted).unwrap_or(u64::MAX);
         self.context.stats.messages.add(count);
         self.uncounted = 0;
-        if let Some(reader) = self.current.take()
-            && let Some(next) = self.handed_out.take()
-        {
-            let info = Arc::clone(reader.info());
-            self.handed_out_before.push((info, reader.epoch(), next));
+        if let Some(reader) = self.current.take() {
+            self.handed_out.leave(&reader);
         }
     }
 
-    /// What the application has to be told of a corrupt entry of the present chunk. `None` while it is being
-    /// fetched again, or when its partition is not this stream's any more.
-    fn corrupt(&mut self, entry: &CorruptEntry) -> Option<StreamError> {
-        let (info, epoch, position) = {
-            let reader = self.current.as_ref()?;
-            (Arc::clone(reader.info()), reader.epoch(), reader.position())
-        };
-        // The chunk's room in the queue is free from here on, whatever the application does (D45).
-        self.leave_chunk();
-        match info.suspect(entry.offset, position, epoch) {
-            Verdict::FetchAgain => None,
-            Verdict::Confirmed => {
-                let at = StoppedAt {
-                    offset: entry.offset,
-                    resume: entry.resume,
-                };
-                if !info.stop_at(at, position, epoch) {
-                    return None;
-                }
-                let reason = entry.reason.clone();
-                Some(self.bad(&info, entry.offset, BadEntry::Corrupt { reason }))
-            }
-        }
-    }
-
-    /// Fetching has stopped at `offset`: tells it, and goes on behind it if the configuration says so.
-    fn bad(&self, info: &PartitionTopicInfo, offset: i64, entry: BadEntry) -> StreamError {
-        let topic_partition = info.topic_partition().clone();
-        let error = match entry {
-            BadEntry::TooLarge { needed } => StreamError::TooLarge {
-                topic_partition: topic_partition.clone(),
-                offset,
-                fetch_size: self.context.config.fetch_message_max_bytes(),
-                needed,
-            },
-            BadEntry::Corrupt { reason } => StreamError::Corrupt {
-                topic_partition: topic_partition.clone(),
-                offset,
-                reason,
-            },
-        };
-        self.context.stats.bad_messages.increment();
-        self.context.events.send(Event::BadMessage {
-            topic_partition,
-            offset,
-            reason: error.to_string(),
-        });
-        if self.context.config.on_bad_message() == OnBadMessage::Skip {
-            info.skip();
-        }
-        error
-    }
-}
-
-/// How long to wait for a message.
-#[derive(Clone, Copy, Debug)]
-enum Wait {
-    Not,
-    Until(Instant),
-    ForEver,
-}
-
-impl Wait {
-    fn within(timeout: Duration) -> Self {
-        if timeout.is_zero() {
-            return Self::Not;
-        }
-        Instant::now()
-            .checked_add(timeout)
-            .map_or(Self::ForEver, Self::Until)
+    /// Whether the member has come to the ends of all its partitions. Called when the application has come
+    /// back for everything.
+    fn is_over(&self) -> bool {
+        let bounds = self.bounds.as_ref();
+        bounds.is_some_and(|bounds| self.queue.is_drained() && bounds.are_reached(&self.queue))
     }
 }
 
@@ -471,11 +366,7 @@ impl Iterator for MessageStream {
     /// The next message, waiting for one as long as `consumer.timeout.ms` allows, by default for ever.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let wait = match self.context.config.consumer_timeout() {
-            None => Wait::ForEver,
-            Some(timeout) => Wait::within(timeout),
-        };
-        self.next_until(wait)
+        self.next_until(self.patience())
     }
 }
 

@@ -9,7 +9,8 @@
 //!       v                                                   v
 //!  MessageStream <--- ChunkQueue <--- FetcherManager   Committer ---> Ownership, a snapshot per generation
 //!       |                                                   |
-//!  ChunkReader                             thread auto-commit, OffsetStore
+//!  ChunkReader                             thread auto-commit, OffsetStore: ZooKeeperOffsets, KafkaOffsets,
+//!                                          DualOffsets of both, or the application's own
 //! ```
 //!
 //! `ListenerCalls` tells the application in between. For partitions that the application has chosen itself,
@@ -22,13 +23,31 @@
 mod message;
 mod stream_error;
 
+mod wait;
+
 mod chunk_reader;
 mod deferred;
+mod demand;
+mod handed_out;
 mod message_stream;
 mod stream_queues;
 
+mod batches;
+mod decoded_stream;
+mod decoder;
+mod message_and_metadata;
+mod poller;
+
+mod bounded_partition;
+mod bounded_stream;
+mod bounds;
+
+mod built_in_store;
+mod dual_offsets;
+mod kafka_offsets;
 mod offset_store;
 mod owned_partitions;
+mod zookeeper_offsets;
 
 mod committer;
 mod listener_calls;
@@ -42,15 +61,34 @@ mod connector;
 mod connector_control;
 mod connector_parts;
 mod connector_state;
+mod connector_streams;
 mod delete_group;
 mod zookeeper_directory;
 
+pub use batches::BatchLimits;
+pub use batches::Batches;
+pub use bounded_partition::BoundedOutcome;
+pub use bounded_partition::BoundedPartition;
+pub use bounded_stream::BoundedStream;
 pub use connector::ConsumerConnector;
 pub use connector_state::ConnectorState;
+pub use decoded_stream::DecodedStream;
+pub use decoder::Decoder;
+pub use decoder::DecoderError;
+pub use decoder::DefaultDecoder;
+pub use decoder::IntegerDecoder;
+pub use decoder::LongDecoder;
+pub use decoder::ShortDecoder;
+pub use decoder::StringDecoder;
 pub use delete_group::delete_group;
 pub use message::Message;
 pub use message::MessageRef;
+pub use message_and_metadata::MessageAndMetadata;
 pub use message_stream::MessageStream;
+pub use offset_store::OffsetCall;
+pub use offset_store::OffsetStore;
+pub use offset_store::OffsetStoreError;
+pub use poller::Poller;
 pub use rebalance_listener::AssignedPartitions;
 pub use rebalance_listener::ListenerResult;
 pub use rebalance_listener::RebalanceListener;

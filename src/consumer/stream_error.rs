@@ -52,4 +52,18 @@ pub enum StreamError {
         /// First offset of the log and the one that the next message will get, where the broker told them.
         log: Option<Range<i64>>,
     },
+
+    /// A decoder refused the key or the value of a message, in a [`DecodedStream`](crate::DecodedStream) only.
+    /// The message counts as handed out, and the stream goes on behind it.
+    #[error("{part} in {topic_partition} at offset {offset} cannot be decoded: {reason}")]
+    Undecodable {
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// Offset of the message.
+        offset: i64,
+        /// `key` or `value`.
+        part: &'static str,
+        /// What the decoder said.
+        reason: String,
+    },
 }

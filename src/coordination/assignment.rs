@@ -96,7 +96,6 @@ impl Assignment {
         self.idle.push((topic.into(), thread));
     }
 
-    #[cfg(test)]
     /// The owner of each partition of the whole group.
     pub(crate) fn owners(&self) -> &BTreeMap<TopicPartition, ConsumerThreadId> {
         &self.owners

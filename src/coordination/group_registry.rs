@@ -20,7 +20,8 @@ use crate::zk::ZkClient;
 use crate::zk::ZkError;
 use crate::zk::Znode;
 
-pub(crate) use offsets::StoredOffset;
+pub(crate) use offsets::OwnedOffset;
+pub(crate) use offsets::SeenNode;
 pub(crate) use ownership::Claim;
 #[cfg(all(test, any(feature = "embedded", feature = "real-brokers")))]
 pub(crate) use ownership::Owner;

@@ -15,7 +15,9 @@ use crate::coordination::broker_registry::BrokerRegistry;
 use crate::coordination::consumer_id::ConsumerThreadId;
 use crate::coordination::group_registry::Claim;
 use crate::coordination::group_registry::GroupRegistry;
+use crate::coordination::group_registry::OwnedOffset;
 use crate::coordination::group_registry::Owner;
+use crate::coordination::group_registry::SeenNode;
 use crate::coordination::topic_count::TopicCount;
 use crate::coordination::topic_registry::TopicRegistry;
 use crate::error::Error;
@@ -44,6 +46,8 @@ scenarios! {
     a_partition_of_another_session_is_in_conflict_even_with_equal_text,
     a_release_deletes_only_what_is_ours,
     a_stored_offset_is_a_bare_number,
+    an_owner_writes_over_what_it_has_seen_and_who_lost_the_partition_over_nothing,
+    an_owner_writes_over_what_somebody_else_has_stored_or_deleted,
     a_thousand_partitions_are_claimed_stored_read_and_released,
     a_group_can_be_deleted_whole,
     live_brokers_are_listed_whether_they_can_be_used_or_not,
@@ -409,11 +413,93 @@ fn a_stored_offset_is_a_bare_number(kind: ServerKind) {
     let read = group.offsets(&asked).unwrap();
     let read: Vec<_> = asked
         .iter()
-        .map(|partition| read[partition].clone())
+        .map(|partition| read[partition].stored.clone())
         .collect();
     assert_eq!(read[..3], [Ok(Some(7)), Ok(Some(1)), Ok(None)]);
     assert!(read[3].as_ref().unwrap_err().contains("`earliest`"));
     assert_eq!(read[4..], [Ok(None), Ok(Some(i64::MAX))]);
+}
+
+fn owned(number: i32, offset: i64, node: SeenNode) -> OwnedOffset {
+    OwnedOffset {
+        partition: partition(number),
+        offset,
+        node,
+    }
+}
+
+fn an_owner_writes_over_what_it_has_seen_and_who_lost_the_partition_over_nothing(kind: ServerKind) {
+    // The original wrote whatever it had: a member whose owner node was deleted moved the next owner's offset back.
+    let fixture = Fixture::new(kind);
+    let group = fixture.group();
+    let session = fixture.zk.session_id().unwrap();
+    group.claim(&[claim_of(0, 0), claim_of(1, 0)]);
+    group.store_offsets(&[(partition(0), 10)]);
+    let seen = group.offsets(&[partition(0), partition(1)]).unwrap();
+    let node = |number| seen[&partition(number)].node;
+    assert_eq!(node(1), SeenNode::Absent);
+    let offsets = [owned(0, 11, node(0)), owned(1, 1, node(1))];
+    let written: Vec<_> = group.store_owned_offsets(session, &offsets);
+    let written: Vec<_> = written.into_iter().map(Result::unwrap).collect();
+    assert!(
+        written.iter().all(|it| it.replaced.is_none()),
+        "{written:?}"
+    );
+    assert_eq!(fixture.other.get("/consumers/g/offsets/t/0").unwrap(), "11");
+    assert_eq!(fixture.other.get("/consumers/g/offsets/t/1").unwrap(), "1");
+
+    fixture.other.delete("/consumers/g/owners/t/0").unwrap();
+    let owner = "/consumers/g/owners/t/0";
+    fixture.other.create(owner, "g_other-0").unwrap();
+    fixture.other.put("/consumers/g/offsets/t/0", "50").unwrap();
+    fixture.other.delete("/consumers/g/owners/t/1").unwrap();
+    fixture.other.put("/consumers/g/offsets/t/1", "51").unwrap();
+    let offsets = [
+        owned(0, 12, SeenNode::Version(written[0].version)),
+        owned(1, 2, SeenNode::Version(written[1].version)),
+    ];
+    let refused: Vec<String> = group
+        .store_owned_offsets(session, &offsets)
+        .into_iter()
+        .map(|result| result.unwrap_err().chain())
+        .collect();
+    assert_eq!(
+        refused,
+        [
+            "offset of t/0 not stored: /consumers/g/owners/t/0 is owned by g_other-0",
+            "offset of t/1 not stored: /consumers/g/owners/t/1 is owned by nobody"
+        ]
+    );
+    assert_eq!(fixture.other.get("/consumers/g/offsets/t/0").unwrap(), "50");
+    assert_eq!(fixture.other.get("/consumers/g/offsets/t/1").unwrap(), "51");
+}
+
+fn an_owner_writes_over_what_somebody_else_has_stored_or_deleted(kind: ServerKind) {
+    let fixture = Fixture::new(kind);
+    let group = fixture.group();
+    let session = fixture.zk.session_id().unwrap();
+    group.claim(&[claim_of(0, 0), claim_of(1, 0), claim_of(2, 0)]);
+    let stored = group.store_offsets(&[(partition(0), 10), (partition(1), 20)]);
+    let versions: Vec<i32> = stored.into_iter().map(Result::unwrap).collect();
+    fixture.other.put("/consumers/g/offsets/t/0", "3").unwrap();
+    fixture.other.delete("/consumers/g/offsets/t/1").unwrap();
+    let offsets = [
+        owned(0, 11, SeenNode::Version(versions[0])),
+        owned(1, 21, SeenNode::Version(versions[1])),
+        owned(2, 31, SeenNode::Unknown),
+    ];
+    let written = group.store_owned_offsets(session, &offsets);
+    let replaced: Vec<_> = written
+        .into_iter()
+        .map(|result| result.unwrap().replaced.unwrap())
+        .collect();
+    assert_eq!(replaced, [Ok(Some(3)), Ok(None), Ok(None)]);
+    for (number, offset) in ["11", "21", "31"].iter().enumerate() {
+        let path = format!("/consumers/g/offsets/t/{number}");
+        assert_eq!(fixture.other.get(&path).unwrap(), *offset);
+    }
+    let dead = group.store_owned_offsets(session + 1, &[owned(0, 12, SeenNode::Unknown)]);
+    assert!(dead[0].is_err());
 }
 
 fn a_thousand_partitions_are_claimed_stored_read_and_released(kind: ServerKind) {
@@ -428,7 +514,7 @@ fn a_thousand_partitions_are_claimed_stored_read_and_released(kind: ServerKind) 
     assert!(
         offsets
             .iter()
-            .all(|(partition, offset)| read[partition] == Ok(Some(*offset)))
+            .all(|(partition, offset)| read[partition].stored == Ok(Some(*offset)))
     );
     let owners = group.owners(&[String::from("t")]).unwrap();
     assert_eq!(owners.len(), 1000);

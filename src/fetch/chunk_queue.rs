@@ -66,6 +66,8 @@ pub(crate) enum QueueEntry {
 #[derive(Debug)]
 pub(crate) enum Taken {
     Entry(QueueEntry),
+    /// Nothing there, but something else is to be looked at; see [`ChunkQueue::nudge`].
+    Nudged,
     TimedOut,
     /// The connector was shut down; this is for ever.
     Closed,
@@ -105,6 +107,9 @@ struct QueueState {
     reserved: usize,
     full_since: Option<Instant>,
     closed: bool,
+    nudged: bool,
+    /// Whoever reads several queues, and is told by a token when there is something in one of them.
+    reader: Option<Sender<()>>,
     /// Fetchers that left a partition out and want to know when there is room.
     waiting: Vec<Sender<()>>,
 }
@@ -113,6 +118,13 @@ impl QueueState {
     fn add_waiting(&mut self, waiter: &Sender<()>) {
         if !self.waiting.iter().any(|other| other.same_channel(waiter)) {
             self.waiting.push(waiter.clone());
+        }
+    }
+
+    fn tell_reader(&self) {
+        if let Some(reader) = &self.reader {
+            // A token that is there already wakes the reader just as well.
+            let _ = reader.try_send(());
         }
     }
 
@@ -185,6 +197,7 @@ impl ChunkQueue {
             }
         }
         state.entries.push_back(entry);
+        state.tell_reader();
         drop(state);
         self.arrived.notify_one();
     }
@@ -203,18 +216,44 @@ impl ChunkQueue {
                 self.made_room(&mut state);
                 return Taken::Entry(entry);
             }
+            if std::mem::take(&mut state.nudged) {
+                return Taken::Nudged;
+            }
             match deadline {
                 None => self.arrived.wait(&mut state),
                 Some(deadline) => {
                     if self.arrived.wait_until(&mut state, deadline).timed_out()
                         && state.entries.is_empty()
                         && !state.closed
+                        && !state.nudged
                     {
                         return Taken::TimedOut;
                     }
                 }
             }
         }
+    }
+
+    /// Has the stream look again at what it waits for, now or when it waits the next time.
+    pub(crate) fn nudge(&self) {
+        let mut state = self.state.lock();
+        state.nudged = true;
+        state.tell_reader();
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    /// From now on `reader` is sent a token whenever the stream has something to look at, beginning with
+    /// what is there. One that waits for the tokens of several queues waits for all of them at once.
+    pub(crate) fn tell_reader(&self, reader: Sender<()>) {
+        let mut state = self.state.lock();
+        state.reader = Some(reader);
+        state.tell_reader();
+    }
+
+    /// Whether nothing waits for the stream, neither messages nor anything else.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.state.lock().entries.is_empty()
     }
 
     /// Message sets waiting for the stream (`FetchQueueSize` of the original).
@@ -237,7 +276,10 @@ impl ChunkQueue {
 
     /// Ends the stream: drops all entries and wakes whoever waits (the original's sentinel).
     pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.tell_reader();
+        drop(state);
         self.arrived.notify_all();
         self.clear();
     }
@@ -247,7 +289,7 @@ impl ChunkQueue {
         self.state.lock().tell_waiting();
     }
 
-    /// After something left the queue: if that made room, whoever waits for it is told.
+    /// After the stream took or gave back something: if that made room, whoever waits for it is told.
     fn made_room(&self, state: &mut QueueState) {
         if state.chunks < self.max_chunks {
             state.full_since = None;
@@ -283,12 +325,13 @@ impl Charge {
     /// Sets the charge to what is really used: less than reserved, or more once decompressed.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let mut state = self.queue.state.lock();
+        state.bytes = state.bytes.saturating_sub(self.bytes).saturating_add(bytes);
         if self.is_reservation {
             state.reserved = state.reserved.saturating_sub(self.bytes);
             self.is_reservation = false;
-        }
-        state.bytes = state.bytes.saturating_sub(self.bytes).saturating_add(bytes);
-        if bytes < self.bytes {
+            // The request is over, but the stream has not moved: a queue that was full is so still.
+            state.tell_waiting();
+        } else if bytes < self.bytes {
             self.queue.made_room(&mut state);
         }
         self.bytes = bytes;
@@ -330,6 +373,27 @@ mod tests {
             aborted: AbortedTransactions::default(),
             charge,
         })
+    }
+
+    #[test]
+    fn the_end_of_a_request_does_not_make_a_full_queue_look_young() {
+        // The wait of the next request is as long as the queue has been full. Each answer began that time anew, so
+        // that a broker was asked without any wait, again and again, until the stream came back.
+        let queue = ChunkQueue::new(10, 100);
+        let (waiter, _token) = bounded(1);
+        let mut held = vec![queue.reserve(10, &waiter).unwrap()];
+        assert!(held[0].settle(10));
+        let full_since = || match queue.reserve(100, &waiter) {
+            Err(Full::Since(since)) => since,
+            other => panic!("{other:?}"),
+        };
+        let since = full_since();
+        for bytes in [0, 5] {
+            let mut request = queue.reserve(80, &waiter).unwrap();
+            assert!(request.settle(bytes));
+            assert_eq!(full_since(), since);
+            held.push(request);
+        }
     }
 
     #[test]

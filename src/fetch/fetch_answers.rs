@@ -16,6 +16,7 @@ use crate::fetch::chunk_queue::Chunk;
 use crate::fetch::chunk_queue::Full;
 use crate::fetch::fetch_position::Verdict;
 use crate::fetch::fetcher_thread::FetchContext;
+use crate::fetch::partition_end::EndLookUp;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::net::Absence;
 use crate::net::means_stale;
@@ -23,6 +24,7 @@ use crate::protocol::AbortedTransactions;
 use crate::protocol::CorruptReason;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchSink;
+use crate::protocol::IsolationLevel;
 use crate::protocol::Outline;
 use crate::protocol::PartitionHeader;
 use crate::protocol::SetEnd;
@@ -40,6 +42,8 @@ pub(crate) struct FetchPlan {
     crowded_out: usize,
     /// Partitions that need an offset from `auto.offset.reset` first, with their epoch.
     pub(crate) unresolved: Vec<(Arc<PartitionTopicInfo>, u64)>,
+    /// Partitions that are read to their end only, which is to be looked up first.
+    pub(crate) ends_wanted: Vec<(Arc<PartitionTopicInfo>, EndLookUp)>,
 }
 
 /// One partition of a request under way.
@@ -58,6 +62,7 @@ impl FetchPlan {
             asked: Vec::new(),
             crowded_out: 0,
             unresolved: Vec::new(),
+            ends_wanted: Vec::new(),
         }
     }
 
@@ -134,6 +139,10 @@ pub(crate) struct Handled {
     pub(crate) failed: Vec<(Arc<PartitionTopicInfo>, String)>,
     /// Partitions whose offset is outside the log, with their epoch.
     pub(crate) out_of_range: Vec<(Arc<PartitionTopicInfo>, u64)>,
+    /// Partitions of which nothing came.
+    empty: Vec<Asked>,
+    /// Some partition brought something.
+    is_filled: bool,
 }
 
 /// Takes the partitions of an answer while they arrive, and puts them into the queues of their streams.
@@ -162,6 +171,7 @@ impl<'a> FetchAnswers<'a> {
 
     /// After an answer, which says what it means that it lacks a partition; `None` when it broke off.
     pub(crate) fn finish(mut self, absence: Option<Absence>) -> Handled {
+        let is_answered = matches!(absence, Some(Absence::Failed | Absence::NoNews));
         let absent = std::mem::take(&mut self.asked);
         for asked in absent.into_values().flat_map(HashMap::into_values) {
             match absence {
@@ -172,10 +182,14 @@ impl<'a> FetchAnswers<'a> {
                 }
                 Some(Absence::NoNews) => {
                     let high_watermark = asked.info.high_watermark();
-                    Self::nothing_came(&asked, high_watermark);
+                    self.nothing_came(asked, high_watermark);
                 }
                 Some(Absence::Untold) | None => {}
             }
+        }
+        let is_whole = is_answered && !self.handled.is_filled;
+        for asked in std::mem::take(&mut self.handled.empty) {
+            asked.info.note_empty(asked.offset, asked.epoch, is_whole);
         }
         self.handled
     }
@@ -197,9 +211,15 @@ impl<'a> FetchAnswers<'a> {
 
     fn fetched(&mut self, asked: Asked, header: PartitionHeader, mut set: Vec<u8>) {
         let high_watermark = header.high_watermark;
+        let readable = match self.context.config.isolation_level() {
+            IsolationLevel::ReadCommitted => header.last_stable_offset.or(high_watermark),
+            IsolationLevel::ReadUncommitted => high_watermark,
+        };
+        asked.info.note_readable(readable);
         // What an entry claims about offsets is believed before its checksum is looked at, in the thread of the
         // application, but only as far as the log goes.
         let outline = Outline::within(&set, high_watermark);
+        self.handled.is_filled |= !set.is_empty();
         if !set.is_empty() {
             asked.info.note_answer(set.len());
         }
@@ -209,7 +229,7 @@ impl<'a> FetchAnswers<'a> {
         match (outline.last_offset, outline.end) {
             (Some(last), _) if last < asked.offset => self.behind(asked, last),
             (Some(last), _) => self.deliver(asked, header, set, last),
-            (None, SetEnd::Whole | SetEnd::Filler) => Self::nothing_came(&asked, high_watermark),
+            (None, SetEnd::Whole | SetEnd::Filler) => self.nothing_came(asked, high_watermark),
             (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
                 self.stop(&asked, offset, BadEntry::TooLarge { needed });
@@ -228,11 +248,12 @@ impl<'a> FetchAnswers<'a> {
     }
 
     /// An answer without messages. Before the end it says no more than that others had used the answer up.
-    fn nothing_came(asked: &Asked, high_watermark: Option<i64>) {
+    fn nothing_came(&mut self, asked: Asked, high_watermark: Option<i64>) {
         if high_watermark.is_none_or(|end| end <= asked.offset) {
             asked.info.note_answer(0);
         }
         asked.info.note_high_watermark(high_watermark);
+        self.handled.empty.push(asked);
     }
 
     fn deliver(&mut self, asked: Asked, header: PartitionHeader, set: PooledBuffer, last: i64) {

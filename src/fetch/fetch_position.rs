@@ -1,5 +1,7 @@
 //! What a fetcher may do with a partition, and why it may not.
 
+use crate::fetch::partition_end::EndLookUp;
+
 /// A bad message, before which fetching stopped until the application decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoppedAt {
@@ -10,7 +12,7 @@ pub(crate) struct StoppedAt {
 
 /// Why nothing more is fetched of a partition until the application decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standstill {
+pub(crate) enum Standstill {
     BadMessage(StoppedAt),
     /// There is no usable offset, and `auto.offset.reset=none` chooses none.
     NoOffset,
@@ -27,6 +29,10 @@ pub(crate) enum FetchPosition {
     Unresolved {
         epoch: u64,
     },
+    /// Ask the broker for an end of the log first.
+    EndWanted(EndLookUp),
+    /// Everything up to the end has been fetched.
+    AtEnd,
     /// Nothing until the queue wakes the fetcher: paused, or at a [`Standstill`].
     Waiting,
     /// The partition belongs to somebody else by now.

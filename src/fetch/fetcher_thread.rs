@@ -27,6 +27,7 @@ use crate::fetch::fetch_answers::FetchPlan;
 use crate::fetch::fetch_position::FetchPosition;
 use crate::fetch::leaderless_partitions::LeaderlessPartitions;
 use crate::fetch::missing_offset;
+use crate::fetch::partition_end::EndLookUp;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 use crate::net::BrokerVersion;
 use crate::net::ClusterMetadata;
@@ -34,9 +35,11 @@ use crate::net::FetchSession;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
 use crate::net::means_stale;
+use crate::protocol::IsolationLevel;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::OffsetTime;
 use crate::protocol::PartitionOffsets;
+use crate::protocol::Replica;
 use crate::stats::Stats;
 use crate::thread::ShutdownableThread;
 use crate::thread::StopSignal;
@@ -121,6 +124,7 @@ impl FetcherThread {
 
     /// Adds a partition; it is asked for in the next request.
     pub(crate) fn add(&self, info: Arc<PartitionTopicInfo>) {
+        info.note_leader();
         self.shared.partitions.lock().push_back(info);
         let _ = self.shared.wake.try_send(());
     }
@@ -177,6 +181,8 @@ impl Fetcher {
             let plan = self.plan();
             if !plan.unresolved.is_empty() {
                 self.resolve(&plan.unresolved, stop);
+            } else if !plan.ends_wanted.is_empty() {
+                self.find_ends(&plan.ends_wanted, stop);
             } else if plan.is_empty() {
                 self.wait(stop);
             } else {
@@ -192,12 +198,16 @@ impl Fetcher {
         let mut partitions = self.shared.partitions.lock();
         partitions.retain(|info| match info.fetch_position() {
             FetchPosition::Revoked => false,
-            FetchPosition::Waiting => {
+            FetchPosition::Waiting | FetchPosition::AtEnd => {
                 info.queue().notify_when_woken(&self.shared.wake);
                 true
             }
             FetchPosition::Unresolved { epoch } => {
                 plan.unresolved.push((Arc::clone(info), epoch));
+                true
+            }
+            FetchPosition::EndWanted(which) => {
+                plan.ends_wanted.push((Arc::clone(info), which));
                 true
             }
             FetchPosition::At { offset, epoch } => {
@@ -319,32 +329,13 @@ impl Fetcher {
         let request = partitions.iter().fold(request, |request, (info, _)| {
             request.list(info.topic_partition().clone(), time)
         });
-        let response = match self.shared.consumer.offsets_before(&request) {
-            Ok(response) => response,
-            Err(_) if stop.is_stopped() => return,
-            Err(error) => {
-                let infos = partitions
-                    .iter()
-                    .map(|(info, _)| Arc::clone(info))
-                    .collect();
-                return self.give_up_all(infos, &error, stop);
-            }
+        let infos = partitions.iter().map(|(info, _)| info);
+        let Some(mut answers) = self.list(&request, infos, stop) else {
+            return;
         };
-        let mut answers: HashMap<TopicPartition, PartitionOffsets> = response
-            .partitions
-            .into_iter()
-            .map(|answer| (answer.topic_partition.clone(), answer))
-            .collect();
         let mut failed = Vec::new();
         for (info, epoch) in partitions {
-            let answer = answers.remove(info.topic_partition());
-            if answer
-                .as_ref()
-                .is_none_or(|it| it.error.is_some_and(means_stale))
-            {
-                self.context.metadata.request_refresh();
-            }
-            match first_offset(answer) {
+            match self.first_offset(answers.remove(info.topic_partition())) {
                 // Out of range, and to be taken all the same: it would be asked for again without a pause.
                 Ok(offset) if info.fetched() == Some(offset) => {
                     failed.push((Arc::clone(info), format!("offset {offset} is out of range")));
@@ -354,6 +345,82 @@ impl Fetcher {
             }
         }
         self.give_up_and_rest(failed, stop);
+    }
+
+    /// Asks this broker, the leader, for the ends of partitions that are read no further. One that fails
+    /// goes to the leader finder alone.
+    fn find_ends(&self, wanted: &[(Arc<PartitionTopicInfo>, EndLookUp)], stop: &StopSignal) {
+        for (which, replica, isolation) in [
+            // Up to where it can be read: no further than to the first open transaction, where that counts.
+            (
+                EndLookUp::Latest,
+                Replica::Consumer,
+                self.context.config.isolation_level(),
+            ),
+            (
+                EndLookUp::OfLeader,
+                Replica::Debugging,
+                IsolationLevel::ReadUncommitted,
+            ),
+        ] {
+            let infos = wanted.iter().filter(|(_, wanted)| *wanted == which);
+            let infos: Vec<&Arc<PartitionTopicInfo>> = infos.map(|(info, _)| info).collect();
+            if infos.is_empty() {
+                continue;
+            }
+            let request = ListOffsetsRequest {
+                replica,
+                isolation,
+                ..ListOffsetsRequest::default()
+            };
+            let request = infos.iter().fold(request, |request, info| {
+                request.list(info.topic_partition().clone(), OffsetTime::Latest)
+            });
+            let Some(mut answers) = self.list(&request, infos.iter().copied(), stop) else {
+                return;
+            };
+            let mut failed = Vec::new();
+            for info in infos {
+                match self.first_offset(answers.remove(info.topic_partition())) {
+                    Ok(offset) => info.found_end(which, offset),
+                    Err(reason) => failed.push((Arc::clone(info), reason)),
+                }
+            }
+            self.give_up_and_rest(failed, stop);
+        }
+    }
+
+    /// The answers to `request`, about `infos`; `None` when it failed, and they went to the leader finder.
+    fn list<'a>(
+        &self,
+        request: &ListOffsetsRequest,
+        infos: impl Iterator<Item = &'a Arc<PartitionTopicInfo>>,
+        stop: &StopSignal,
+    ) -> Option<HashMap<TopicPartition, PartitionOffsets>> {
+        match self.shared.consumer.offsets_before(request) {
+            Ok(response) => {
+                let answers = response.partitions.into_iter();
+                Some(
+                    answers
+                        .map(|answer| (answer.topic_partition.clone(), answer))
+                        .collect(),
+                )
+            }
+            Err(_) if stop.is_stopped() => None,
+            Err(error) => {
+                self.give_up_all(infos.cloned().collect(), &error, stop);
+                None
+            }
+        }
+    }
+
+    /// The offset in an answer. What means another leader has the leaders looked up again.
+    fn first_offset(&self, answer: Option<PartitionOffsets>) -> Result<i64, String> {
+        let error = answer.as_ref().map(|answer| answer.error);
+        if error.is_none_or(|error| error.is_some_and(means_stale)) {
+            self.context.metadata.request_refresh();
+        }
+        first_offset(answer)
     }
 
     /// Partitions without an offset go to the leader finder, and the broker gets a rest.

@@ -13,13 +13,14 @@
 //! A fetcher asks only for partitions whose queue has room, and pushing never blocks; so a stream that is
 //! not read holds back its own partitions and nothing else. What of that goes over the wire is the affair of the
 //! fetcher's [`FetchSession`](crate::net::FetchSession).
-//! Lock order: fetchers, partitions of a fetcher, positions of a partition, queue. None is held during I/O.
+//! Lock order: fetchers, partitions of a fetcher, positions of a partition, its end, queue. None is held during I/O.
 //! Knows nothing of ZooKeeper, groups or streams, and never looks into a message.
 
 mod buffer_pool;
 mod chunk_queue;
 mod consumed_marks;
 mod fetch_position;
+mod partition_end;
 mod partition_topic_info;
 
 mod fetch_answers;
@@ -43,10 +44,15 @@ pub(crate) use chunk_queue::QueueEntry;
 pub(crate) use chunk_queue::Taken;
 #[cfg(test)]
 pub(crate) use fetch_position::FetchPosition;
+pub(crate) use fetch_position::Standstill;
 pub(crate) use fetch_position::StoppedAt;
 pub(crate) use fetch_position::Verdict;
 pub(crate) use fetcher_manager::FetcherManager;
 pub(crate) use fetcher_thread::FetchContext;
 pub(crate) use leaderless_partitions::LeaderlessPartitions;
 pub(crate) use offset_lookup::OffsetLookup;
+pub(crate) use partition_end::EndBell;
+#[cfg(test)]
+pub(crate) use partition_end::EndLookUp;
+pub(crate) use partition_end::PartitionEnd;
 pub(crate) use partition_topic_info::PartitionTopicInfo;

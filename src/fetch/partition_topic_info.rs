@@ -1,5 +1,7 @@
 //! Where a consumer stands in one partition.
 
+mod ending;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -20,6 +22,8 @@ use crate::fetch::fetch_position::FetchPosition;
 use crate::fetch::fetch_position::Standstill;
 use crate::fetch::fetch_position::StoppedAt;
 use crate::fetch::fetch_position::Verdict;
+use crate::fetch::partition_end::EndStep;
+use crate::fetch::partition_end::PartitionEnd;
 use crate::stats::PartitionStats;
 
 /// "Not known" in `high_watermark`; never leaves this file.
@@ -38,6 +42,8 @@ const REVOKED: u8 = 2;
 pub(crate) struct PartitionTopicInfo {
     topic_partition: TopicPartition,
     queue: Arc<ChunkQueue>,
+    /// Where reading ends, for a member that reads no further.
+    end: Option<Arc<PartitionEnd>>,
     fetching: Mutex<Fetching>,
     /// What the stream's thread has told; it counts while the epoch is the same, else `Fetching::base` does.
     consumed: ConsumedMarks,
@@ -68,15 +74,29 @@ struct Fetching {
 }
 
 impl PartitionTopicInfo {
-    /// `start` is the stored offset, `None` where there is none.
+    #[cfg(test)]
     pub(crate) fn new(
         topic_partition: TopicPartition,
         queue: Arc<ChunkQueue>,
         start: Option<i64>,
     ) -> Arc<Self> {
+        Self::with_end(topic_partition, queue, start, None)
+    }
+
+    /// `start` is the stored offset, `None` where there is none; with `end`, no further than to there.
+    pub(crate) fn with_end(
+        topic_partition: TopicPartition,
+        queue: Arc<ChunkQueue>,
+        start: Option<i64>,
+        end: Option<Arc<PartitionEnd>>,
+    ) -> Arc<Self> {
+        if let Some(end) = &end {
+            end.begins_at(start);
+        }
         Arc::new(Self {
             topic_partition,
             queue,
+            end,
             fetching: Mutex::new(Fetching {
                 fetched: start,
                 base: start,
@@ -130,6 +150,8 @@ impl PartitionTopicInfo {
 
     pub(crate) fn resume(&self) {
         self.hold.fetch_and(!PAUSED, Ordering::AcqRel);
+        // Whether this is where the application leaves it is open again.
+        self.note_move(None);
         self.queue.wake_fetchers();
     }
 
@@ -146,6 +168,9 @@ impl PartitionTopicInfo {
     pub(crate) fn mark_consumed(&self, next: i64, epoch: u64) {
         if self.epoch.load(Ordering::Acquire) == epoch {
             self.consumed.mark(next, epoch);
+            if let Some(end) = &self.end {
+                end.note_consumed(next);
+            }
         }
     }
 
@@ -170,17 +195,21 @@ impl PartitionTopicInfo {
         }
         let fetching = self.fetching.lock();
         let epoch = self.epoch.load(Ordering::Relaxed);
-        match (fetching.stopped, fetching.fetched) {
-            (Some(_), _) => FetchPosition::Waiting,
+        let step = self.end.as_ref().map(|end| end.step(fetching.fetched));
+        match (fetching.stopped, step, fetching.fetched) {
+            (Some(_), _, _) => FetchPosition::Waiting,
+            // Paused or not: where the log ended is asked when the partition is taken over.
+            (None, Some(EndStep::LookUp(which)), _) => FetchPosition::EndWanted(which),
             _ if self.is_paused() => FetchPosition::Waiting,
-            (None, Some(offset)) => FetchPosition::At { offset, epoch },
-            (None, None) => FetchPosition::Unresolved { epoch },
+            (None, Some(EndStep::Done), _) => FetchPosition::AtEnd,
+            (None, _, Some(offset)) => FetchPosition::At { offset, epoch },
+            (None, _, None) => FetchPosition::Unresolved { epoch },
         }
     }
 
     /// Puts `chunk` into the queue and moves `fetched` to `next`, both or neither: neither when the
     /// partition was revoked, sought or fed by another fetcher since the chunk was asked for (D23, 8.3).
-    pub(crate) fn enqueue(&self, chunk: Chunk, next: i64) -> bool {
+    pub(crate) fn enqueue(self: &Arc<Self>, chunk: Chunk, next: i64) -> bool {
         let mut fetching = self.fetching.lock();
         if fetching.fetched != Some(chunk.fetch_offset) || !self.is_current(chunk.epoch) {
             drop(fetching);
@@ -190,8 +219,20 @@ impl PartitionTopicInfo {
         if let Some(offset) = chunk.high_watermark {
             self.high_watermark.store(offset, Ordering::Relaxed);
         }
+        let limit = self.limit();
+        if chunk.fetch_offset >= limit {
+            // Asked for only to learn whether the position lies within the log.
+            drop(fetching);
+            self.note_checked();
+            return false;
+        }
+        let epoch = chunk.epoch;
         self.queue.push(QueueEntry::Messages(chunk));
-        fetching.fetched = Some(next);
+        fetching.fetched = Some(next.min(limit));
+        if next >= limit {
+            // The last messages before the end may be missing, and then none of them tells that it is reached.
+            self.push_reposition(limit, epoch);
+        }
         true
     }
 
@@ -214,25 +255,44 @@ impl PartitionTopicInfo {
         if !self.is_current(epoch) {
             return false;
         }
-        let nothing_queued = self.consumed_of(&fetching) == fetching.fetched;
+        self.reposition(&mut fetching, offset, epoch);
+        if let Some(end) = &self.end {
+            end.note_reset(offset);
+        }
+        true
+    }
+
+    fn reposition(self: &Arc<Self>, fetching: &mut Fetching, offset: i64, epoch: u64) {
+        let nothing_queued = self.consumed_of(fetching) == fetching.fetched;
         fetching.fetched = Some(offset);
         fetching.suspect = None;
         if nothing_queued {
             fetching.base = Some(offset);
             self.consumed.correct(offset, epoch);
+            if let Some(end) = &self.end {
+                end.note_consumed(offset);
+            }
         } else {
-            self.queue.push(QueueEntry::Reposition {
-                info: Arc::clone(self),
-                epoch,
-                offset,
-            });
+            self.push_reposition(offset, epoch);
         }
-        true
+    }
+
+    fn push_reposition(self: &Arc<Self>, offset: i64, epoch: u64) {
+        self.queue.push(QueueEntry::Reposition {
+            info: Arc::clone(self),
+            epoch,
+            offset,
+        });
     }
 
     /// Both positions become `offset`; what is queued is dropped by the stream. From any thread. `false` when the
     /// partition is being given up, or was: then nothing has changed.
     pub(crate) fn seek(&self, offset: i64) -> bool {
+        self.move_to(offset, Some(offset))
+    }
+
+    /// `start`: reading begins anew there, which is told.
+    fn move_to(&self, offset: i64, start: Option<i64>) -> bool {
         let mut fetching = self.fetching.lock();
         if self.is_revoked() {
             return false;
@@ -241,6 +301,7 @@ impl PartitionTopicInfo {
         fetching.fetched = Some(offset);
         fetching.base = Some(offset);
         fetching.stopped = None;
+        self.note_move(start);
         drop(fetching);
         self.queue.wake_fetchers();
         true
@@ -263,6 +324,7 @@ impl PartitionTopicInfo {
         self.begin_epoch(&mut fetching);
         fetching.fetched = position;
         fetching.stopped = None;
+        self.note_move(None);
         drop(fetching);
         // It may have been resumed meanwhile.
         self.queue.wake_fetchers();
@@ -310,10 +372,10 @@ impl PartitionTopicInfo {
 
     /// Goes on behind the bad message. `None` when no bad message stopped this partition.
     pub(crate) fn skip(&self) -> Option<StoppedAt> {
-        let Some(Standstill::BadMessage(stopped)) = self.fetching.lock().stopped else {
+        let Some(Standstill::BadMessage(stopped)) = self.standstill() else {
             return None;
         };
-        self.seek(stopped.resume).then_some(stopped)
+        self.move_to(stopped.resume, None).then_some(stopped)
     }
 
     /// Stops fetching, and hands the bad message, met by a fetch at `offset`, to the stream behind what it has
@@ -327,6 +389,11 @@ impl PartitionTopicInfo {
     ) -> bool {
         let mut fetching = self.fetching.lock();
         if fetching.fetched != Some(offset) || !self.is_current(epoch) {
+            return false;
+        }
+        if offset >= self.limit() {
+            drop(fetching);
+            self.note_checked();
             return false;
         }
         fetching.stopped = Some(Standstill::BadMessage(StoppedAt { offset, resume }));

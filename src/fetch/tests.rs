@@ -36,6 +36,7 @@ use crate::net::fake_broker::FakeBrokerBuilder;
 use crate::net::fake_broker::Received;
 use crate::net::fake_broker::Then;
 use crate::net::fake_broker::await_hang_up;
+use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
 use crate::protocol::FetchedPartition;
@@ -54,6 +55,7 @@ use crate::protocol::PartitionOffsets;
 use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
 
+mod ends;
 mod sessions;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -138,6 +140,18 @@ impl Bench {
         properties: &[(&str, &str)],
         shared_queue: Option<usize>,
     ) -> Self {
+        let make = PartitionTopicInfo::new;
+        Self::start_with_infos(cluster, brokers, starts, properties, shared_queue, make)
+    }
+
+    fn start_with_infos(
+        cluster: Arc<Cluster>,
+        brokers: Vec<FakeBroker>,
+        starts: &[Option<i64>],
+        properties: &[(&str, &str)],
+        shared_queue: Option<usize>,
+        make: impl Fn(TopicPartition, Arc<ChunkQueue>, Option<i64>) -> Arc<PartitionTopicInfo>,
+    ) -> Self {
         let mut config = ConsumerConfig::builder()
             .zookeeper_connect("unused:2181")
             .group_id("group")
@@ -174,7 +188,7 @@ impl Bench {
             .map(|(partition, start)| {
                 let queue = shared.clone().unwrap_or_else(|| new_queue(1_000_000));
                 let partition = TopicPartition::new(TOPIC, partition);
-                PartitionTopicInfo::new(partition, queue, *start)
+                make(partition, queue, *start)
             })
             .collect();
         let manager = FetcherManager::new(context.clone());
@@ -191,9 +205,12 @@ impl Bench {
 
     fn take(&self, partition: usize) -> QueueEntry {
         let deadline = Some(Instant::now() + PATIENCE);
-        match self.infos[partition].queue().take(deadline) {
-            Taken::Entry(entry) => entry,
-            other => panic!("nothing came for partition {partition}: {other:?}"),
+        loop {
+            match self.infos[partition].queue().take(deadline) {
+                Taken::Entry(entry) => return entry,
+                Taken::Nudged => {}
+                other => panic!("nothing came for partition {partition}: {other:?}"),
+            }
         }
     }
 

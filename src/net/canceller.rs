@@ -1,5 +1,6 @@
 //! Ends the network calls of one client from another thread.
 
+use std::fmt;
 use std::net::Shutdown;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -22,10 +23,19 @@ pub(crate) struct Canceller {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Stopping its owner cancels too, though only when the next wait ends.
-    stop: Option<StopSignal>,
+    /// What else ends the calls, though only when the next wait ends.
+    reason: Option<Mutex<Reason>>,
     state: Mutex<State>,
     cancelled: Condvar,
+}
+
+/// Tells whether a call has to end, for a reason of its caller's.
+struct Reason(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reason")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -42,12 +52,40 @@ impl Canceller {
 
     /// One that also counts as cancelled once `stop` says so, which a blocked call notices within 50 ms.
     pub(super) fn observing(stop: &StopSignal) -> Self {
+        let stop = stop.clone();
+        Self::with_reason(move || stop.is_stopped())
+    }
+
+    /// One that also counts as cancelled while there is a reason, which a blocked call notices within 50 ms.
+    pub(super) fn with_reason(reason: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         let shared = Shared {
-            stop: Some(stop.clone()),
+            reason: Some(Mutex::new(Reason(Box::new(reason)))),
             ..Shared::default()
         };
         Self {
             shared: Arc::new(shared),
+        }
+    }
+
+    /// From now on another reason counts: the connection outlives the call that opened it. No effect on one that was
+    /// made without.
+    pub(super) fn replace_reason(&self, reason: impl Fn() -> bool + Send + Sync + 'static) {
+        if let Some(present) = &self.shared.reason {
+            *present.lock() = Reason(Box::new(reason));
+        }
+    }
+
+    /// Waits for `time`. `false` as soon as there is a reason not to.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        loop {
+            let now = Instant::now();
+            if self.wait_until(end.min(now + self.longest_wait())) {
+                return false;
+            }
+            if now >= end {
+                return true;
+            }
         }
     }
 
@@ -69,7 +107,7 @@ impl Canceller {
 
     /// The longest time to wait without looking at [`is_cancelled`](Self::is_cancelled).
     pub(super) fn longest_wait(&self) -> Duration {
-        match self.shared.stop {
+        match self.shared.reason {
             Some(_) => Duration::from_millis(50),
             // Shutting the socket down ends the wait; looking besides is for systems where it does not.
             None => Duration::from_millis(250),
@@ -107,10 +145,8 @@ impl Canceller {
     }
 
     fn is_stopped(&self) -> bool {
-        self.shared
-            .stop
-            .as_ref()
-            .is_some_and(StopSignal::is_stopped)
+        let reason = self.shared.reason.as_ref();
+        reason.is_some_and(|reason| (reason.lock().0)())
     }
 }
 

@@ -133,7 +133,7 @@ fn has_failed_as_a_whole(answer: &MetadataResponse) -> bool {
 }
 
 /// So that no broker gets the questions of all clients (KAFKA-890).
-fn in_random_order(brokers: &[Broker]) -> Vec<Broker> {
+pub(super) fn in_random_order(brokers: &[Broker]) -> Vec<Broker> {
     let random = RandomState::new();
     let mut brokers = brokers.to_vec();
     brokers.sort_by_cached_key(|broker| random.hash_one(broker.id));

@@ -1,12 +1,14 @@
 //! One socket to one broker: requests out, answers in, and what is known about the cluster.
 //!
 //! ```text
-//!   fetch::FetcherThread     applications, tools        fetch::LeaderFinder
-//!            |                      |                            |
-//!            v                      v                            v
-//!      SimpleConsumer <-------------+------> SyncProducer   ClusterMetadata ---> BrokerDirectory (ZooKeeper)
-//!       |    |                                    |              |
-//!       |    +----------------+-------------------+--------------+
+//!   fetch::FetcherThread     applications, tools        fetch::LeaderFinder     consumer::KafkaOffsets
+//!            |                      |                            |                       |
+//!            v                      v                            v                       v
+//!      SimpleConsumer <-------------+------> SyncProducer   ClusterMetadata        OffsetChannel
+//!       |    |                                    |              |   |               |   |
+//!       |    |                                    |              |   +--> BrokerDirectory (ZooKeeper)
+//!       |    |                                    |              |                   |
+//!       |    +----------------+-------------------+--------------+-------------------+
 //!  FetchSession               v
 //!                      RequestChannel      numbers requests, checks answers, chooses versions
 //!                        |    |      |
@@ -40,6 +42,7 @@ pub(crate) mod fake_broker;
 mod fetch_session;
 mod metadata_round;
 mod node_api_versions;
+mod offset_channel;
 mod probe;
 mod request_channel;
 mod simple_consumer;
@@ -55,6 +58,9 @@ pub use cluster_view::ClusterView;
 pub use cluster_view::PartitionView;
 pub use cluster_view::TopicView;
 pub(crate) use fetch_session::FetchSession;
+pub(crate) use offset_channel::CallEnd;
+pub(crate) use offset_channel::OffsetChannel;
+pub(crate) use offset_channel::OffsetChannelOptions;
 pub(crate) use simple_consumer::Absence;
 pub use simple_consumer::SimpleConsumer;
 pub use simple_consumer::SimpleConsumerOptions;

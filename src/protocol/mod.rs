@@ -109,7 +109,7 @@ pub use message_set::MessageSet;
 pub use message_set::MessageSetBuilder;
 pub use message_set::Messages;
 pub use message_set::NewMessage;
-#[cfg(any(test, feature = "embedded"))]
+#[cfg(feature = "embedded")]
 pub(crate) use message_set::OuterEntries;
 pub(crate) use message_set::Outline;
 pub(crate) use message_set::RawMessage;

@@ -27,7 +27,7 @@ pub(super) struct Session {
     pub(super) executor: Arc<Executor<'static>>,
     pub(super) events: Arc<EventQueue>,
     pub(super) watches: Arc<Watches>,
-    /// Rung by [`close`](Self::close); the supervisor then ends the session and itself.
+    /// Rung by [`ZkClient::close`](crate::zk::ZkClient::close); the supervisor then ends the session and itself.
     pub(super) closing: Bell,
     cancelled: Stopper,
     state: Mutex<State>,

@@ -95,7 +95,7 @@ fn a_configuration_that_cannot_be_used_is_refused_before_anything_is_done() {
             "/nowhere/consumer.properties",
         ),
         (&["--property", "fetch.min.bytes=many"], "`fetch.min.bytes`"),
-        (&["--property", "offsets.storage=kafka"], "offsets.storage"),
+        (&["--property", "offsets.storage=disk"], "offsets.storage"),
         (&["--group", "a/b"], "group.id"),
         (&["--group", ""], "group.id"),
         (

@@ -215,6 +215,33 @@ fn a_dev_cluster_with_a_folder_has_its_messages_again_in_its_next_run() {
 }
 
 #[test]
+fn offsets_in_kafka_are_gone_on_from_in_the_next_run() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.produce("orders", 0, ["a", "b", "c"]).unwrap();
+    let zookeeper = cluster.connect_string();
+    for (messages, expected) in [("2", "a\nb\n"), ("1", "c\n")] {
+        let words = ["consume", "--zookeeper", &zookeeper, "--topic", "orders"];
+        let group = [
+            "--group",
+            "g",
+            "--from-beginning",
+            "--max-messages",
+            messages,
+        ];
+        let storage = ["--property", "offsets.storage=kafka"];
+        let only = ["--property", "dual.commit.enabled=false"];
+        let (status, stdout, stderr) = kzc(&[&words[..], &group, &storage, &only].concat(), "");
+        assert_eq!((status, stdout.as_str()), (0, expected), "{stderr}");
+    }
+    let session = cluster.zookeeper().local_session();
+    let node = session.exists("/consumers/g/offsets/orders/0").unwrap();
+    assert_eq!(node, None);
+}
+
+#[test]
 fn lines_without_keys_go_round_the_partitions() {
     let cluster = EmbeddedCluster::builder()
         .topic("orders", 3, 1)
@@ -440,4 +467,118 @@ fn without_a_rule_a_missing_offset_ends_it_with_an_error_that_names_the_log() {
     assert_eq!((status, stdout.as_str()), (1, ""), "{stderr}");
     let reason = "no offset of orders/0 is stored; the log goes from 0 to 2";
     assert!(stderr.contains(reason), "{stderr}");
+}
+
+/// Lines on standard output, sorted, and standard error of a run that ends where the partitions end.
+fn read_to_the_end(zookeeper: &str, topic: &str, more: &[&str]) -> (Vec<String>, String) {
+    let of = ["--zookeeper", zookeeper, "--topic", topic];
+    let words = [&["consume"], &of[..], &["--exit-at-end"], more].concat();
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!(status, 0, "{stderr}");
+    let mut lines: Vec<String> = stdout.lines().map(str::to_owned).collect();
+    lines.sort();
+    (lines, stderr)
+}
+
+#[test]
+fn consume_ends_where_the_partitions_end_and_goes_on_there_the_next_time() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 3, 1)
+        .topic("empty", 2, 1)
+        .start()
+        .unwrap();
+    let zookeeper = cluster.connect_string();
+    for partition in 0..2 {
+        let values = (10..60).map(|number| format!("{partition}-{number}"));
+        let values: Vec<String> = values.collect();
+        cluster.produce("orders", partition, &values).unwrap();
+    }
+    for streams in ["1", "4"] {
+        let more = ["--from-beginning", "--streams", streams, "-v"];
+        let (lines, stderr) = read_to_the_end(&zookeeper, "orders", &more);
+        assert_eq!(lines.len(), 100);
+        assert_eq!((lines[0].as_str(), lines[99].as_str()), ("0-10", "1-59"));
+        for line in [
+            "orders/0 from 0 to 50 of 50: end reached",
+            "orders/1 from 0 to 50 of 50: end reached",
+            "orders/2 from 0 to 0 of 0: end reached",
+            "Processed a total of 100 messages",
+        ] {
+            assert!(stderr.contains(line), "{line}: {stderr}");
+        }
+    }
+    let group = ["--group", "g", "--from-beginning"];
+    assert_eq!(read_to_the_end(&zookeeper, "orders", &group).0.len(), 100);
+    cluster.produce("orders", 2, ["new"]).unwrap();
+    let (lines, stderr) = read_to_the_end(&zookeeper, "orders", &group);
+    assert_eq!(lines, ["new"]);
+    assert!(!stderr.contains("end reached"), "told by -v only: {stderr}");
+    let (lines, _) = read_to_the_end(&zookeeper, "empty", &["--from-beginning"]);
+    assert!(lines.is_empty());
+    // A new group begins behind the newest message.
+    assert!(read_to_the_end(&zookeeper, "orders", &[]).0.is_empty());
+}
+
+#[test]
+fn a_whitelist_is_read_to_the_ends_of_its_topics() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders-eu", 2, 1)
+        .topic("orders-us", 1, 1)
+        .topic("bills", 1, 1)
+        .start()
+        .unwrap();
+    let zookeeper = cluster.connect_string();
+    for (topic, partition) in [("orders-eu", 1), ("orders-us", 0), ("bills", 0)] {
+        let values = ["a", "b"].map(|value| format!("{topic} {value}"));
+        cluster.produce(topic, partition, &values).unwrap();
+    }
+    let read = |flag, regex| {
+        let of = ["--zookeeper", zookeeper.as_str(), flag, regex];
+        let how = ["--exit-at-end", "--from-beginning", "-v"];
+        let (status, stdout, stderr) = kzc(&[&["consume"], &of[..], &how].concat(), "");
+        assert_eq!(status, 0, "{stderr}");
+        let mut lines: Vec<String> = stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        (lines, stderr)
+    };
+    let orders = ["orders-eu a", "orders-eu b", "orders-us a", "orders-us b"];
+    let (lines, stderr) = read("--whitelist", "orders-.*");
+    assert_eq!(lines, orders);
+    for line in [
+        "orders-eu/0 from 0 to 0 of 0: end reached",
+        "orders-eu/1 from 0 to 2 of 2: end reached",
+        "orders-us/0 from 0 to 2 of 2: end reached",
+    ] {
+        assert!(stderr.contains(line), "{line}: {stderr}");
+    }
+    assert_eq!(read("--blacklist", "bills").0, orders);
+    assert!(read("--whitelist", "returns").0.is_empty());
+}
+
+#[test]
+fn a_bound_may_come_before_the_end_and_a_bad_message_fails() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    let zookeeper = cluster.connect_string();
+    let values: Vec<String> = (0..10).map(|number| format!("value {number}")).collect();
+    cluster.produce("orders", 0, &values).unwrap();
+    let few = ["--from-beginning", "--max-messages", "4"];
+    assert_eq!(read_to_the_end(&zookeeper, "orders", &few).0, values[..4]);
+    cluster.corrupt("orders", 0, 6).unwrap();
+    let skip = ["--from-beginning", "--property", "on.bad.message=skip"];
+    let (lines, stderr) = read_to_the_end(&zookeeper, "orders", &skip);
+    assert_eq!(lines.len(), 9);
+    assert!(stderr.contains("offset 6"), "{stderr}");
+    let of = ["--zookeeper", &zookeeper, "--topic", "orders"];
+    let words = [
+        &["consume"],
+        &of[..],
+        &["--exit-at-end", "--from-beginning"],
+    ]
+    .concat();
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!((status, stdout.lines().count()), (1, 6), "{stderr}");
+    assert!(stderr.contains("orders/0 at offset 6"), "{stderr}");
 }

@@ -25,9 +25,13 @@ mod advertised_addresses;
 #[cfg(feature = "embedded")]
 mod assignments;
 #[cfg(feature = "embedded")]
+mod bounded;
+#[cfg(feature = "embedded")]
 mod consuming;
 #[cfg(feature = "embedded")]
 mod control;
+#[cfg(feature = "embedded")]
+mod decoding;
 #[cfg(feature = "embedded")]
 mod failing_brokers;
 #[cfg(feature = "embedded")]
@@ -41,9 +45,18 @@ mod kzc_embedded;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod later_versions;
 #[cfg(feature = "embedded")]
+mod offset_stores;
+#[cfg(feature = "embedded")]
 mod offsets;
+#[cfg(feature = "embedded")]
+mod offsets_in_kafka;
+#[allow(dead_code, reason = "its main")]
+#[cfg(feature = "embedded")]
+#[path = "../../docs/examples/offsets_with_results.rs"]
+mod offsets_with_results;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod on_embedded;
+mod polling;
 #[cfg(feature = "embedded")]
 mod random_run;
 #[cfg(feature = "embedded")]

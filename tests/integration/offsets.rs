@@ -3,8 +3,11 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::Error;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::embedded::ConnectionFault;
+use kafka_zk_consumer::embedded::CreateMode;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 
 use crate::reading::Reading;
@@ -17,7 +20,7 @@ use crate::reading::streams;
 use crate::reading::wait_until;
 
 /// Of a partition of `orders` for the group `g`.
-fn stored(cluster: &EmbeddedCluster, partition: i32) -> Option<String> {
+pub(crate) fn stored(cluster: &EmbeddedCluster, partition: i32) -> Option<String> {
     let session = cluster.zookeeper().local_session();
     let path = format!("/consumers/g/offsets/orders/{partition}");
     let (data, _) = session.get(&path).ok()?;
@@ -79,6 +82,110 @@ fn an_offset_of_0_is_stored_like_any_other() {
         connector.commit_offsets().unwrap().len() == 2
     });
     assert_eq!(stored(&cluster, 1).as_deref(), Some("0"));
+}
+
+#[test]
+fn a_member_that_has_lost_a_partition_does_not_overwrite_the_progress_of_the_next_owner() {
+    // The original did: it wrote whatever it had, until it noticed, which it did only when a watch told it.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..60);
+    let connector = connect(config(&cluster, "g").auto_commit_enable(false));
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    next(&mut stream).unwrap();
+    stream.mark_consumed();
+    connector.commit_offsets().unwrap();
+    let next_owner = cluster.zookeeper().local_session();
+    let node = "/consumers/g/owners/orders/0";
+    next_owner.delete(node, None).unwrap();
+    next_owner
+        .create(node, b"g_other-0", CreateMode::Ephemeral)
+        .unwrap();
+    let offset = "/consumers/g/offsets/orders/0";
+    next_owner.set(offset, b"50", None).unwrap();
+
+    next(&mut stream).unwrap();
+    stream.mark_consumed();
+    let refused = connector.commit_offsets().unwrap_err();
+    let Error::CommitFailed { failed, .. } = &refused else {
+        panic!("{refused}");
+    };
+    assert!(
+        matches!(failed[0].1, Error::OffsetFenced { .. }),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains("g_other-0"), "{refused}");
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("50"));
+
+    // It notices soon, gives the partition up, and takes it back where the other one has left it.
+    wait_until("it has given the partition up", || {
+        connector.owned_partitions().is_empty()
+    });
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("50"));
+    next_owner.close();
+    assert_eq!(next(&mut stream).unwrap().offset(), 50);
+}
+
+#[test]
+fn an_offset_that_a_tool_has_stored_for_an_owned_partition_is_overwritten_as_in_the_original_and_told()
+ {
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    let connector = connect(config(&cluster, "g").auto_commit_enable(false));
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    let tool = cluster.zookeeper().local_session();
+    let node = "/consumers/g/offsets/orders/0";
+    let mut commit_one_more = || {
+        next(&mut stream).unwrap();
+        stream.mark_consumed();
+        connector.commit_offsets().unwrap();
+    };
+    commit_one_more();
+    tool.set(node, b"0", None).unwrap();
+    commit_one_more();
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("2"));
+    tool.delete(node, None).unwrap();
+    commit_one_more();
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("3"));
+
+    // By the application itself it is meant, and nothing is told.
+    let of = TopicPartition::new("orders", 0);
+    connector.commit_offsets_for([(of.clone(), 7)]).unwrap();
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("7"));
+    connector.commit_offsets().unwrap();
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("3"));
+    let events = std::iter::from_fn(|| connector.events().try_next());
+    let told: Vec<Event> = events
+        .filter(|event| matches!(event, Event::OffsetOverwritten { .. }))
+        .collect();
+    let overwritten = |found, stored| Event::OffsetOverwritten {
+        topic_partition: of.clone(),
+        found,
+        stored,
+    };
+    assert_eq!(told, [overwritten(Some(0), 2), overwritten(None, 3)]);
+    assert_eq!(connector.stats().offsets_overwritten, 2);
+}
+
+#[test]
+fn an_offset_that_stands_still_is_not_written_again() {
+    // D68, KAFKA-987: each commit wrote all of them.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    let connector = connect(config(&cluster, "g").auto_commit_enable(false));
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    for count in 1..=3 {
+        next(&mut stream).unwrap();
+        stream.mark_consumed();
+        for _ in 0..3 {
+            connector.commit_offsets().unwrap();
+        }
+        assert_eq!(connector.stats().zookeeper_commits, count);
+    }
+    connector.shutdown();
+    let connector = connect(config(&cluster, "g").auto_commit_enable(false));
+    let _streams = streams(&connector, "orders", 1);
+    connector.commit_offsets().unwrap();
+    assert_eq!(connector.stats().zookeeper_commits, 0, "as it was read");
 }
 
 #[test]

@@ -10,8 +10,22 @@ macro_rules! on_every_broker {
         on_broker! { on_0_8_2_2, V0_8_2_2, $($folder::$file::$scenario,)* }
         on_broker! { on_0_9_0_1, V0_9_0_1, $($folder::$file::$scenario,)* }
         on_later_broker! { on_0_10_2_2, V0_10_2_2, $($folder::$file::$scenario,)* }
+        on_brokers_from_0_11! { $($folder::$file::$scenario,)* }
+    };
+}
+
+/// Those that store headers and transactions.
+macro_rules! on_brokers_from_0_11 {
+    ($($folder:ident::$file:ident::$scenario:ident,)*) => {
         on_later_broker! { on_0_11_0_3, V0_11_0_3, $($folder::$file::$scenario,)* }
         on_later_broker! { on_1_1_1, V1_1_1, $($folder::$file::$scenario,)* }
+        on_brokers_from_2_1! { $($folder::$file::$scenario,)* }
+    };
+}
+
+/// Those that know zstd.
+macro_rules! on_brokers_from_2_1 {
+    ($($folder:ident::$file:ident::$scenario:ident,)*) => {
         on_later_broker! { on_2_3_1, V2_3_1, $($folder::$file::$scenario,)* }
         on_later_broker! { on_2_8_2, V2_8_2, $($folder::$file::$scenario,)* }
         on_later_broker! { on_3_9_2, V3_9_2, $($folder::$file::$scenario,)* }
@@ -59,8 +73,24 @@ mod own {
     on_every_broker! {
         crate::bad_messages::a_message_larger_than_the_fetch_is_told_or_arrives_and_the_rest_goes_on,
         crate::consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
+        crate::newer_formats::messages_have_the_time_that_their_topic_wants,
         crate::positions::the_original_reads_the_offsets_that_ours_have_stored,
         crate::support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
+        crate::topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
         crate::upgrades::a_log_of_all_formats_that_the_broker_knows_is_read_as_one,
+    }
+}
+
+mod own_from_0_11 {
+    on_brokers_from_0_11! {
+        crate::newer_formats::a_member_that_reads_what_is_committed_sees_neither_open_nor_aborted_transactions,
+        crate::newer_formats::headers_arrive_in_their_order,
+        crate::transactions::messages_of_transactions_arrive_and_their_markers_do_not,
+    }
+}
+
+mod own_from_2_1 {
+    on_brokers_from_2_1! {
+        crate::newer_formats::what_the_producer_compressed_with_zstd_arrives,
     }
 }

@@ -356,3 +356,21 @@ fn perf_reads_everything_or_as_much_as_was_asked_for() {
     assert_eq!(lines.len(), 2, "one row for each stream: {lines:?}");
     assert_eq!(cluster.shell().children("/consumers").unwrap(), [""; 0]);
 }
+
+#[test]
+fn consume_ends_where_the_partitions_end() {
+    let cluster = cluster(3);
+    produce(&cluster, 0, &numbered("a", 5_000));
+    produce(&cluster, 1, &numbered("b", 5_000));
+    let words = ["--from-beginning", "--exit-at-end", "--group", "g"];
+    let more = [&words[..], &["--streams", "2", "-v"]].concat();
+    let (lines, stderr) = run(&cluster, "consume", &more);
+    assert_eq!(lines.len(), 10_000);
+    for partition in ["0 from 0 to 5000 of 5000", "2 from 0 to 0 of 0"] {
+        let line = format!("orders/{partition}: end reached");
+        assert!(stderr.contains(&line), "{line}: {stderr}");
+    }
+    assert_eq!(committed(&cluster, "g", 1), Some(5_000));
+    produce(&cluster, 2, &numbered("c", 10));
+    assert_eq!(run(&cluster, "consume", &words).0, numbered("c", 10));
+}

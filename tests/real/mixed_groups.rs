@@ -28,7 +28,7 @@ const PARTITIONS: i32 = 4;
 /// How often the group changes after its first member.
 const CHANGES: usize = 6;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 const PACE: Duration = Duration::from_millis(10);
 
 #[test]

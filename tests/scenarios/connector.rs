@@ -26,7 +26,7 @@ use crate::support::wait_until;
 
 const GROUP: &str = "group1";
 const TOPIC: &str = "topic1";
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 
 fn cluster<V: Version>(version: V, brokers: i32, partitions: i32) -> V::Cluster {
     let cluster = version.start(brokers);

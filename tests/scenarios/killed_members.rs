@@ -27,7 +27,7 @@ use crate::support::wait_for;
 
 const PARTITIONS: i32 = 4;
 const PACE: Duration = Duration::from_millis(10);
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 /// That of [`kzc_consume`] too.
 const SESSION: Duration = Duration::from_secs(4);
 

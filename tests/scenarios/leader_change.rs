@@ -30,7 +30,7 @@ use crate::support::wait_until;
 const PARTITIONS: i32 = 3;
 const BACKOFF: Duration = Duration::from_millis(200);
 /// For a machine that has other things to do.
-const NOISE: Duration = Duration::from_secs(1);
+const NOISE: Duration = Duration::from_secs(5);
 
 pub(crate) fn killed_leaders_cost_neither_a_message_nor_a_rebalance(version: impl Version) {
     let overrides = [("unclean.leader.election.enable", "false")];

@@ -27,7 +27,7 @@ use crate::support::wait_for;
 use crate::support::wait_until;
 
 /// How long a group may take to settle: a JVM may have to start meanwhile.
-pub(crate) const SETTLE_LIMIT: Duration = Duration::from_secs(40);
+pub(crate) const SETTLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Pause between two looks at the stored offsets.
 const WATCH_PAUSE: Duration = Duration::from_millis(20);

@@ -51,7 +51,6 @@ macro_rules! for_every_version {
             scenarios::topics::a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is_created_again,
             scenarios::topics::a_member_without_brokers_waits_and_each_partition_comes_with_its_leader,
             scenarios::topics::a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing,
-            scenarios::topics::none_of_many_topics_that_are_deleted_at_once_comes_back,
             scenarios::topics::topics_that_pass_a_filter_come_and_go_and_stay_deleted,
         }
     };

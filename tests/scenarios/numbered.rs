@@ -31,7 +31,7 @@ use crate::support::wait_until;
 pub(crate) const TOPIC: &str = "orders";
 pub(crate) const GROUP: &str = "g";
 /// For whatever should be a matter of moments, on a machine that may be busy.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(90);
 
 /// A configuration with short times, for the member `<GROUP>_<id>`.
 pub(crate) fn member_config(zookeeper: &str, id: &str, session: Duration) -> ConsumerConfigBuilder {

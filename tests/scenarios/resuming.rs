@@ -27,7 +27,7 @@ use crate::support::wait_until;
 pub(crate) const GROUP: &str = "resuming";
 pub(crate) const TOPIC: &str = "orders";
 pub(crate) const PARTITIONS: i32 = 3;
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 const PACE: Duration = Duration::from_millis(10);
 
 pub(crate) fn cluster<V: Version>(version: V) -> V::Cluster {

@@ -1,6 +1,5 @@
 //! Topics, partitions, leaders and brokers that come and go are consumed when they are there.
 
-use std::time::Duration;
 use std::time::Instant;
 
 use kafka_zk_consumer::ConnectorState;
@@ -22,7 +21,7 @@ use crate::support::Version;
 use crate::support::wait_until;
 
 /// Brokers that would create whatever topic they are asked about.
-const AUTO_CREATE: &[(&str, &str)] = &[("auto.create.topics.enable", "true")];
+pub(crate) const AUTO_CREATE: &[(&str, &str)] = &[("auto.create.topics.enable", "true")];
 
 pub(crate) fn a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing(
     version: impl Version,
@@ -164,34 +163,6 @@ pub(crate) fn topics_that_pass_a_filter_come_and_go_and_stay_deleted(version: im
         assert_eq!(shell.children(&owners).unwrap(), [""; 0]);
     }
     assert_eq!(reader.errors(), []);
-    shut_down(&connector);
-    reader.finish();
-}
-
-pub(crate) fn none_of_many_topics_that_are_deleted_at_once_comes_back(version: impl Version) {
-    const TOPICS: usize = 20;
-    let cluster = version.start_with(1, AUTO_CREATE);
-    let names: Vec<String> = (0..TOPICS).map(|number| format!("t{number}")).collect();
-    for name in &names {
-        cluster.create_topic(name, 2, 1);
-    }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // As often as possible.
-    let settings = config(&cluster.connect_string(), "g").refresh_leader_backoff(Duration::ZERO);
-    let (connector, reader) = join(settings, &names);
-    for name in &names {
-        produce_numbers(&cluster, name, 1, 0..3);
-        reader.wait_for_numbers(name, 1, 0..3);
-    }
-    let shell = cluster.shell();
-    for name in &names {
-        cluster.request_deletion(name);
-    }
-    wait_until(LIMIT, "all deletions", || {
-        shell.children("/admin/delete_topics").unwrap().is_empty()
-            && connector.owned_partitions().is_empty()
-    });
-    assert_eq!(shell.children("/brokers/topics").unwrap(), [""; 0]);
     shut_down(&connector);
     reader.finish();
 }

@@ -21,7 +21,7 @@ use crate::support::Cluster;
 use crate::support::wait_until;
 
 /// Longest wait for something that should happen soon, on a machine with a lot to do.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
 /// How long a shutdown may take.
 pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
@@ -179,6 +179,11 @@ impl Reader {
                 values.len() == expected.len()
             },
         );
+    }
+
+    /// Whether every stream has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
     }
 
     /// After the shutdown: waits for the threads, and returns all values.

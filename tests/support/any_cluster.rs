@@ -12,7 +12,7 @@ use super::wait::wait_for;
 use super::wait::wait_until;
 use super::zookeeper_shell::ZooKeeperShell;
 
-const ELECTION_LIMIT: Duration = Duration::from_secs(60);
+const ELECTION_LIMIT: Duration = Duration::from_secs(180);
 
 /// A version of Kafka of which clusters can be had.
 pub trait Version: Copy + fmt::Debug {

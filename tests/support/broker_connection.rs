@@ -30,7 +30,7 @@ impl BrokerConnection {
     pub fn leaders(&mut self, topic: &str) -> io::Result<Vec<(i32, i32)>> {
         let mut body = 1_i32.to_be_bytes().to_vec();
         put_string(&mut body, topic);
-        let mut reply = self.exchange(METADATA, &body)?;
+        let mut reply = self.exchange(METADATA, 0, &body)?;
         for _ in 0..reply.i32()? {
             reply.i32()?;
             reply.string()?;
@@ -76,26 +76,37 @@ impl BrokerConnection {
 
     /// Appends a message set as it stands: for compressed and broken ones.
     pub fn produce_set(&mut self, topic: &str, partition: i32, set: &[u8]) -> io::Result<i64> {
-        let mut body = (-1_i16).to_be_bytes().to_vec();
-        body.extend_from_slice(&10_000_i32.to_be_bytes());
-        body.extend_from_slice(&1_i32.to_be_bytes());
-        put_string(&mut body, topic);
-        body.extend_from_slice(&1_i32.to_be_bytes());
-        body.extend_from_slice(&partition.to_be_bytes());
-        put_bytes(&mut body, Some(set));
-        let mut reply = self.exchange(PRODUCE, &body)?;
-        reply.i32()?;
-        reply.string()?;
-        reply.i32()?;
-        reply.i32()?;
-        check(reply.i16()?)?;
-        reply.i64()
+        let mut body = Vec::new();
+        put_produce(&mut body, topic, partition, set);
+        read_produce(self.exchange(PRODUCE, 0, &body)?)
     }
 
-    /// Version 0 of a request.
-    fn exchange(&mut self, api_key: i16, body: &[u8]) -> io::Result<Reply> {
+    /// Appends a batch of message format 2; brokers from 0.11 on know that. `transaction` is the id of the
+    /// transaction that it is part of.
+    pub fn produce_batch(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        transaction: Option<&str>,
+        batch: &[u8],
+    ) -> io::Result<i64> {
+        let mut body = Vec::new();
+        match transaction {
+            Some(id) => put_string(&mut body, id),
+            None => body.extend_from_slice(&(-1_i16).to_be_bytes()),
+        }
+        put_produce(&mut body, topic, partition, batch);
+        read_produce(self.exchange(PRODUCE, 3, &body)?)
+    }
+
+    pub(super) fn exchange(
+        &mut self,
+        api_key: i16,
+        version: i16,
+        body: &[u8],
+    ) -> io::Result<Reply> {
         let mut request = api_key.to_be_bytes().to_vec();
-        request.extend_from_slice(&0_i16.to_be_bytes());
+        request.extend_from_slice(&version.to_be_bytes());
         request.extend_from_slice(&1_i32.to_be_bytes());
         put_string(&mut request, "test-support");
         request.extend_from_slice(body);
@@ -113,6 +124,32 @@ impl BrokerConnection {
         reply.i32()?;
         Ok(reply)
     }
+}
+
+/// Answered when all replicas in sync have the set.
+fn put_produce(body: &mut Vec<u8>, topic: &str, partition: i32, set: &[u8]) {
+    body.extend_from_slice(&(-1_i16).to_be_bytes());
+    body.extend_from_slice(&10_000_i32.to_be_bytes());
+    put_topic(body, topic, partition);
+    put_bytes(body, Some(set));
+}
+
+/// The offset of the first message.
+fn read_produce(mut reply: Reply) -> io::Result<i64> {
+    reply.i32()?;
+    reply.string()?;
+    reply.i32()?;
+    reply.i32()?;
+    check(reply.i16()?)?;
+    reply.i64()
+}
+
+/// One partition of one topic.
+pub(super) fn put_topic(body: &mut Vec<u8>, topic: &str, partition: i32) {
+    body.extend_from_slice(&1_i32.to_be_bytes());
+    put_string(body, topic);
+    body.extend_from_slice(&1_i32.to_be_bytes());
+    body.extend_from_slice(&partition.to_be_bytes());
 }
 
 /// One entry of a message set: message format 0, no compression. The offset is for the broker to
@@ -135,24 +172,29 @@ fn put_bytes(target: &mut Vec<u8>, bytes: Option<&[u8]>) {
     target.extend_from_slice(bytes.unwrap_or_default());
 }
 
-fn put_string(target: &mut Vec<u8>, text: &str) {
+pub(super) fn put_string(target: &mut Vec<u8>, text: &str) {
     let length = i16::try_from(text.len()).expect("short string");
     target.extend_from_slice(&length.to_be_bytes());
     target.extend_from_slice(text.as_bytes());
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
+    crc(0xedb8_8320, bytes)
+}
+
+/// A checksum with this polynomial, whose lowest bit comes first.
+pub(super) fn crc(polynomial: u32, bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+            crc = (crc >> 1) ^ (polynomial & (crc & 1).wrapping_neg());
         }
     }
     !crc
 }
 
-fn check(code: i16) -> io::Result<()> {
+pub(super) fn check(code: i16) -> io::Result<()> {
     match code {
         0 => Ok(()),
         code if NOT_THE_LEADER.contains(&code) => Err(io::Error::new(
@@ -163,7 +205,7 @@ fn check(code: i16) -> io::Result<()> {
     }
 }
 
-struct Reply {
+pub(super) struct Reply {
     bytes: Vec<u8>,
     position: usize,
 }
@@ -177,22 +219,22 @@ impl Reply {
             .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    fn i16(&mut self) -> io::Result<i16> {
+    pub(super) fn i16(&mut self) -> io::Result<i16> {
         self.take(2)
             .map(|bytes| i16::from_be_bytes(bytes.try_into().expect("two bytes")))
     }
 
-    fn i32(&mut self) -> io::Result<i32> {
+    pub(super) fn i32(&mut self) -> io::Result<i32> {
         self.take(4)
             .map(|bytes| i32::from_be_bytes(bytes.try_into().expect("four bytes")))
     }
 
-    fn i64(&mut self) -> io::Result<i64> {
+    pub(super) fn i64(&mut self) -> io::Result<i64> {
         self.take(8)
             .map(|bytes| i64::from_be_bytes(bytes.try_into().expect("eight bytes")))
     }
 
-    fn string(&mut self) -> io::Result<String> {
+    pub(super) fn string(&mut self) -> io::Result<String> {
         let length = self.i16()?;
         let bytes = self.take(usize::try_from(length).unwrap_or(0))?;
         Ok(String::from_utf8_lossy(bytes).into_owned())

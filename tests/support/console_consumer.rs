@@ -17,7 +17,7 @@ use super::process::JavaCommand;
 use super::process::JavaProcess;
 use super::wait::POLL;
 
-const STOP_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(90);
 
 /// Options of a [`ConsoleConsumer`].
 #[derive(Clone, Debug, Default)]

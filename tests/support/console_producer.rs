@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// `kafka.tools.ConsoleProducer`, run to its end.
 pub struct ConsoleProducer;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::kafka_version::KafkaVersion;
 use super::process::JavaCommand;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A line of `kafka.tools.ConsumerOffsetChecker`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use super::process::JavaProcess;
 use super::wait::wait_until;
 use super::zookeeper_shell::ZooKeeperShell;
 
-const START_LIMIT: Duration = Duration::from_secs(90);
-const STOP_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(180);
+const STOP_LIMIT: Duration = Duration::from_secs(90);
 
-/// A broker on a loopback port. ZooKeeper notices its death within 3 s.
+/// A broker on a loopback port. ZooKeeper notices its death within its session timeout and a second.
 pub struct Kafka {
     version: KafkaVersion,
     id: i32,
@@ -142,13 +142,13 @@ impl Kafka {
         let shell = ZooKeeperShell::connect(&self.zookeeper);
         let registration = self.registration();
         wait_until(
-            Duration::from_secs(30),
+            Duration::from_secs(90),
             "a broker's registration to vanish",
             || !shell.exists(&registration),
         );
     }
 
-    /// Stops serving while its sockets stay open; it loses its session unless resumed within 2 s.
+    /// Stops serving while its sockets stay open; it loses its session unless resumed within the timeout.
     pub fn pause(&mut self) {
         self.process.pause();
     }
@@ -188,7 +188,6 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("delete.topic.enable", "true"),
     ("controlled.shutdown.enable", "false"),
     ("auto.leader.rebalance.enable", "false"),
-    ("zookeeper.session.timeout.ms", "2000"),
     ("zookeeper.connection.timeout.ms", "30000"),
     ("controller.socket.timeout.ms", "3000"),
     ("replica.socket.timeout.ms", "3000"),
@@ -216,8 +215,9 @@ fn configure(
     overrides: &[(&str, &str)],
 ) {
     let mut text = format!(
-        "broker.id={id}\nzookeeper.connect={zookeeper}\nlog.dirs={}\n",
-        folder.join("logs").display()
+        "broker.id={id}\nzookeeper.connect={zookeeper}\nlog.dirs={}\nzookeeper.session.timeout.ms={}\n",
+        folder.join("logs").display(),
+        version.session_timeout().as_millis()
     );
     text += &match version {
         KafkaVersion::V0_8_2_2 => {

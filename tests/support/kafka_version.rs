@@ -1,5 +1,7 @@
 //! The versions of Kafka that the tests know, and how they differ.
 
+use std::time::Duration;
+
 use super::components::Components;
 
 /// Which broker, or which version's tools, to run.
@@ -25,6 +27,17 @@ impl KafkaVersion {
         match self.has_logger() {
             true => kafka,
             false => format!("{kafka}:{}", Components::logger()),
+        }
+    }
+
+    /// What its brokers ask ZooKeeper for.
+    ///
+    /// The later ones start slowly on a busy machine, and when their first session ends meanwhile they give up, or stay
+    /// without a controller.
+    pub fn session_timeout(self) -> Duration {
+        match Self::BY_DEFAULT.contains(&self) {
+            true => Duration::from_secs(2),
+            false => Duration::from_secs(6),
         }
     }
 

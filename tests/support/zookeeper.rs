@@ -19,7 +19,7 @@ use super::process::JavaCommand;
 use super::process::JavaProcess;
 use super::wait::wait_until;
 
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(180);
 
 /// Which server to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,6 +68,7 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.offsets_channel_backoff(), ms(1_000));
     assert_eq!(config.offsets_channel_socket_timeout(), ms(10_000));
     assert_eq!(config.offsets_commit_max_retries(), 5);
+    assert_eq!(config.offsets_storage(), OffsetsStorage::ZooKeeper);
     assert!(!config.dual_commit_enabled());
     assert_eq!(config.queued_max_bytes(), 64 * 1024 * 1024);
     assert_eq!(config.consumed_on(), ConsumedOn::Next);
@@ -76,11 +77,12 @@ fn every_key_has_the_default_of_the_table() {
     assert_eq!(config.metadata_max_age(), ms(300_000));
     assert_eq!(config.broker_listener_name(), None);
     assert!(config.broker_address_map().is_empty());
+    assert_eq!(config.max_poll_records(), 500);
     assert!(config.unrecognised_keys().is_empty());
 }
 
 /// Every key, the value of its setter below as text, in the order of the table.
-const ALL: [(&str, &str); 37] = [
+const ALL: [(&str, &str); 38] = [
     ("zookeeper.connect", "h:1"),
     ("zookeeper.session.timeout.ms", "1"),
     ("zookeeper.connection.timeout.ms", "2"),
@@ -118,6 +120,7 @@ const ALL: [(&str, &str); 37] = [
     ("metadata.max.age.ms", "17"),
     ("broker.listener.name", "LAN"),
     ("broker.address.map", "b:1=[::1]:2"),
+    ("max.poll.records", "18"),
 ];
 
 fn all_setters() -> ConsumerConfigBuilder {
@@ -147,7 +150,7 @@ fn all_setters() -> ConsumerConfigBuilder {
         .exclude_internal_topics(false)
         .partition_assignment_strategy(PartitionAssignmentStrategy::RoundRobin)
         .round_robin_version(RoundRobinVersion::V1_0)
-        .offsets_storage("zookeeper")
+        .offsets_storage(OffsetsStorage::ZooKeeper)
         .offsets_channel_backoff(ms(15))
         .offsets_channel_socket_timeout(ms(16))
         .offsets_commit_max_retries(0)
@@ -159,6 +162,7 @@ fn all_setters() -> ConsumerConfigBuilder {
         .metadata_max_age(ms(17))
         .broker_listener_name("LAN")
         .broker_address_map(&"b:1=[::1]:2".parse().unwrap())
+        .max_poll_records(18)
 }
 
 #[test]
@@ -215,6 +219,7 @@ fn every_getter_returns_what_its_setter_was_told() {
     assert_eq!(config.metadata_max_age(), ms(17));
     assert_eq!(config.broker_listener_name(), Some("LAN"));
     assert_eq!(config.broker_address_map().to_string(), "b:1=[::1]:2");
+    assert_eq!(config.max_poll_records(), 18);
 }
 
 #[test]
@@ -324,6 +329,7 @@ fn a_number_below_its_least_is_refused_with_both() {
         // It passed beside a `fetch.wait.max.ms` of 0, and then no broker could be reached.
         ("socket.timeout.ms", "0", "1"),
         ("offsets.commit.max.retries", "-1", "0"),
+        ("offsets.channel.socket.timeout.ms", "0", "1"),
     ] {
         refused(
             &[(key, value)],
@@ -452,11 +458,25 @@ fn a_choice_is_one_of_its_words() {
 }
 
 #[test]
-fn what_this_version_lacks_is_refused_and_not_ignored() {
-    let this = "not supported by this version";
-    let key = "offsets.storage";
-    refused(&[(key, "Kafka")], key, &[this, "`zookeeper`"]);
-    assert!(built(&[("offsets.storage", "ZooKeeper")]).is_ok());
+fn a_dual_commit_is_the_default_where_offsets_are_in_kafka() {
+    let storage = |name| built(&[("offsets.storage", name)]).unwrap();
+    for (name, storage) in [
+        ("Kafka ", storage("Kafka ")),
+        ("ZooKeeper", storage("ZooKeeper")),
+    ] {
+        let is_kafka = storage.offsets_storage() == OffsetsStorage::Kafka;
+        assert_eq!(
+            is_kafka,
+            name.starts_with('K'),
+            "case and blanks do not matter"
+        );
+        assert_eq!(storage.dual_commit_enabled(), is_kafka);
+    }
+    let only_kafka = [
+        ("offsets.storage", "kafka"),
+        ("dual.commit.enabled", "false"),
+    ];
+    assert!(!built(&only_kafka).unwrap().dual_commit_enabled());
 }
 
 #[test]

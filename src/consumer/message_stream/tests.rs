@@ -3,13 +3,17 @@ use std::thread;
 
 use crossbeam_channel::bounded;
 
+use crate::consumer::batches::BatchLimits;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::coordination::ConsumerThreadId;
+use crate::events::Event;
 use crate::events::Events;
 use crate::events::event_channel;
+use crate::fetch::BadEntry;
 use crate::fetch::BufferPool;
 use crate::fetch::Chunk;
+use crate::fetch::EndLookUp;
 use crate::fetch::PooledBuffer;
 use crate::protocol::AbortedTransaction;
 use crate::protocol::AbortedTransactions;
@@ -37,6 +41,11 @@ impl Bench {
     }
 
     fn with(fetched: i64, properties: &[(&str, &str)]) -> Self {
+        Self::with_end(fetched, None, properties)
+    }
+
+    /// The log is read up to `end`, if there is one.
+    fn with_end(fetched: i64, end: Option<i64>, properties: &[(&str, &str)]) -> Self {
         let mut config = ConsumerConfig::builder()
             .zookeeper_connect("unused:2181")
             .group_id("group");
@@ -45,8 +54,15 @@ impl Bench {
         }
         let queue = ChunkQueue::new(10, 1_000_000);
         let partition = TopicPartition::new("orders", 0);
-        let info = PartitionTopicInfo::new(partition.clone(), Arc::clone(&queue), Some(fetched));
         let ownership = Arc::new(Ownership::default());
+        let bounds = Bounds::new([&queue].into_iter(), Arc::clone(&ownership));
+        let of_partition = end.map(|_| bounds.end_of(&partition));
+        let info = PartitionTopicInfo::with_end(
+            partition.clone(),
+            Arc::clone(&queue),
+            Some(fetched),
+            of_partition,
+        );
         let owned = OwnedPartition {
             info: Arc::clone(&info),
             thread: ConsumerThreadId::new("group_member", 0),
@@ -63,9 +79,14 @@ impl Bench {
             stats: Arc::default(),
             events: sender,
         };
+        let mut stream = MessageStream::new(queue, context);
+        if let Some(end) = end {
+            info.found_end(EndLookUp::Latest, end);
+            stream.end_with(bounds);
+        }
         Self {
             info,
-            stream: MessageStream::new(queue, context),
+            stream,
             events,
             pool: BufferPool::new(1_000_000),
         }
@@ -876,4 +897,130 @@ fn a_corrupt_batch_is_told_once_and_passed_as_a_whole() {
     assert_eq!(bench.position().offset, 8);
     bench.fetch(batch(None, 8..9), 9);
     assert_eq!(bench.drain(), [8]);
+}
+
+#[test]
+fn a_batch_within_limits_does_not_count_what_it_holds_already() {
+    // A reset in the middle of a batch moves the position only once the application has come back for the batch.
+    let mut bench = Bench::with(0, &[("consumer.timeout.ms", "1")]);
+    bench.fetch(plain(0..3), 3);
+    assert!(bench.info.reset(20, 0));
+    bench.fetch(plain(20..22), 22);
+    let limits = BatchLimits {
+        messages: 4,
+        wait: Duration::ZERO,
+        ..BatchLimits::default()
+    };
+    let batch = bench.stream.next_batch_within(limits).unwrap().unwrap();
+    let offsets: Vec<i64> = batch.iter().map(Message::offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 20]);
+    assert_eq!(bench.info.consumed(), Some(0));
+    assert_eq!(bench.drain(), [21]);
+    assert_eq!(bench.info.consumed(), Some(22));
+}
+
+#[test]
+fn a_log_that_ends_in_markers_is_read_to_its_end() {
+    // No message tells that the end is reached, and what is behind the last one counts as consumed all the same.
+    let set = transactions();
+    let markers_only = set[set.len() - 78..].to_vec();
+    for (start, set, delivered) in [
+        (0, set.clone(), vec![0, 1, 2, 4, 5, 6, 8]),
+        (9, markers_only, vec![]),
+    ] {
+        let mut bench = Bench::with_end(start, Some(10), &[]);
+        bench.fetch(set, 10);
+        let read: Vec<i64> = bench
+            .stream
+            .by_ref()
+            .map(|it| it.unwrap().offset())
+            .collect();
+        assert_eq!(read, delivered);
+        assert!(bench.info.is_done());
+        assert_eq!(bench.info.consumed(), Some(10));
+    }
+}
+
+#[test]
+fn an_end_within_a_batch_splits_it_and_nothing_behind_it_counts() {
+    for codec in [None, Some(Codec::Gzip)] {
+        let mut bench = Bench::with_end(0, Some(5), &[]);
+        bench.fetch(batch(codec, 0..8), 8);
+        assert_eq!(offsets(&mut bench), [0, 1, 2, 3, 4]);
+        assert!(bench.stream.next().is_none());
+        assert_eq!(bench.info.consumed(), Some(5));
+    }
+    // A batch from which compaction took the messages before the end and behind it.
+    let mut bench = Bench::with_end(0, Some(5), &[]);
+    let mut sparse = MessageSetBuilder::new().in_format(MessageFormat::V2);
+    for offset in [0, 2, 7] {
+        let value = value(offset);
+        sparse
+            .message(offset, None, Some(value.as_bytes()))
+            .unwrap();
+    }
+    bench.fetch(sparse.build().unwrap(), 8);
+    assert_eq!(offsets(&mut bench), [0, 2]);
+    assert!(bench.stream.next().is_none());
+    assert_eq!(bench.info.consumed(), Some(5));
+}
+
+#[test]
+fn what_a_pause_drops_is_fetched_again_and_the_end_is_reached_only_then() {
+    // The marker that follows the dropped messages would have told that the end is reached.
+    let mut bench = Bench::with_end(0, Some(4), &[]);
+    bench.fetch(plain(0..4), 4);
+    assert_eq!(bench.next(), Some(Ok(0)));
+    bench.info.pause();
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert!(!bench.info.is_done());
+    assert_eq!(bench.info.consumed(), Some(1));
+    bench.info.resume();
+    assert_eq!(bench.position().offset, 1);
+    bench.fetch(plain(0..4), 4);
+    assert_eq!(bench.drain(), [1, 2, 3]);
+    assert!(bench.stream.next().is_none());
+}
+
+#[test]
+fn a_partition_that_is_paused_before_a_bad_message_is_not_left_to_it() {
+    let too_large = BadEntry::TooLarge { needed: None };
+    let mut bench = Bench::with_end(0, Some(4), &[]);
+    let at = bench.position();
+    assert!(bench.info.enqueue_bad(0, 1, at.epoch, too_large.clone()));
+    assert!(matches!(
+        bench.next(),
+        Some(Err(StreamError::TooLarge { .. }))
+    ));
+    bench.info.pause();
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    bench.info.resume();
+    assert!(
+        bench.next().is_none(),
+        "the application came back and does not care"
+    );
+    // Paused before it was told: it is met again.
+    let mut bench = Bench::with_end(0, Some(4), &[]);
+    let at = bench.position();
+    assert!(bench.info.enqueue_bad(0, 1, at.epoch, too_large.clone()));
+    bench.info.pause();
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    bench.info.resume();
+    let at = bench.position();
+    assert!(bench.info.enqueue_bad(0, 1, at.epoch, too_large));
+    assert!(matches!(
+        bench.next(),
+        Some(Err(StreamError::TooLarge { .. }))
+    ));
+    assert!(bench.next().is_none());
+}
+
+#[test]
+fn a_stream_that_waits_for_a_message_counts_the_markers_that_went_by() {
+    // They counted when the application came back, and one that waits for a message does not.
+    let mut bench = Bench::new(9);
+    let set = transactions();
+    bench.fetch(&set[set.len() - 78..], 10);
+    assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+    assert_eq!(bench.info.consumed(), Some(10));
 }

@@ -207,7 +207,10 @@ impl GroupRegistry {
         replace(states, stale, results.collect());
     }
 
-    fn owner_paths<'a>(&self, of: impl IntoIterator<Item = &'a TopicPartition>) -> Vec<String> {
+    pub(super) fn owner_paths<'a>(
+        &self,
+        of: impl IntoIterator<Item = &'a TopicPartition>,
+    ) -> Vec<String> {
         of.into_iter()
             .map(|partition| self.paths.owner(partition))
             .collect()

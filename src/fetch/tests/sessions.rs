@@ -3,10 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::fetch::EndBell;
+use crate::fetch::EndLookUp;
+use crate::fetch::PartitionEnd;
 use crate::protocol::ApiVersion;
 use crate::protocol::ApiVersionsRequest;
 use crate::protocol::ApiVersionsResponse;
 use crate::protocol::FetchMetadata;
+use crate::protocol::IsolationLevel;
+use crate::protocol::Replica;
 use crate::protocol::Request;
 
 /// What a broker of a later line keeps for the one session it has.
@@ -36,6 +41,24 @@ fn start_with(
     later: &Arc<Later>,
     properties: &[(&str, &str)],
 ) -> Bench {
+    start_with_infos(
+        most,
+        starts,
+        scripts,
+        later,
+        properties,
+        PartitionTopicInfo::new,
+    )
+}
+
+fn start_with_infos(
+    most: i16,
+    starts: &[Option<i64>],
+    scripts: impl IntoIterator<Item = (i32, Script)>,
+    later: &Arc<Later>,
+    properties: &[(&str, &str)],
+    make: impl Fn(TopicPartition, Arc<ChunkQueue>, Option<i64>) -> Arc<PartitionTopicInfo>,
+) -> Bench {
     let cluster = Arc::new(Cluster::default());
     cluster.scripts.lock().extend(scripts);
     *cluster.registration.lock() = Some(4);
@@ -47,7 +70,7 @@ fn start_with(
     cluster.brokers.lock().push(broker.as_broker(0));
     let limits = [("fetch.max.bytes", "5000"), ("fetch.wait.max.ms", "5")];
     let properties = [&limits[..], properties].concat();
-    Bench::start_on(cluster, vec![broker], starts, &properties)
+    Bench::start_with_infos(cluster, vec![broker], starts, &properties, None, make)
 }
 
 fn serving(most: i16) -> ApiVersionsResponse {
@@ -298,4 +321,85 @@ fn a_broker_that_registers_anew_in_another_version_is_spoken_to_anew() {
             assert_eq!(bench.next_chunk(0), offset, "nothing is lost or repeated");
         }
     }
+}
+
+#[test]
+fn a_tail_without_messages_is_the_end_within_a_session_which_does_not_mention_it() {
+    // A partition without news is left out of the answers; one that waits for an empty answer waits for ever.
+    let later = Arc::new(Later::default());
+    let script = vec![Ok(messages(4..7))];
+    let make = |partition, queue: Arc<ChunkQueue>, start| {
+        let end = PartitionEnd::new(EndBell::new(vec![Arc::clone(&queue)]));
+        let info = PartitionTopicInfo::with_end(partition, queue, start, Some(end));
+        info.found_end(EndLookUp::Latest, 10);
+        info
+    };
+    let bench = start_with_infos(11, &[Some(4)], [(0, script)], &later, &[], make);
+    bench.cluster.silent.lock().push(0);
+    bench.await_end();
+    assert_eq!(bench.infos[0].consumed(), Some(10));
+    later.await_request(|request| request.metadata.is_incremental());
+}
+
+#[test]
+fn an_open_transaction_that_a_new_leader_does_not_know_the_end_of_is_waited_for() {
+    // The marker of a transaction may stand behind the end. A leader that has not got it from the others yet takes the
+    // transaction for open, and gives nothing although its high watermark is behind the end.
+    let cluster = Arc::new(Cluster::default());
+    *cluster.registration.lock() = Some(4);
+    let (of_metadata, of_fetch) = (Arc::clone(&cluster), Arc::clone(&cluster));
+    let broker = FakeBrokerBuilder::default()
+        .answer(|_: ApiVersionsRequest| serving(4))
+        .answer(move |_: MetadataRequest| of_metadata.metadata())
+        .answer(|request: ListOffsetsRequest| {
+            let is_of_leader = request.replica == Replica::Debugging;
+            let expected = match is_of_leader {
+                true => IsolationLevel::ReadUncommitted,
+                false => IsolationLevel::ReadCommitted,
+            };
+            assert_eq!(request.isolation, expected);
+            ListOffsetsResponse {
+                throttle_time: None,
+                partitions: vec![PartitionOffsets {
+                    topic_partition: TopicPartition::new(TOPIC, 0),
+                    error: None,
+                    timestamp: None,
+                    offsets: vec![if is_of_leader { 12 } else { 10 }],
+                }],
+            }
+        })
+        .answer(move |request: FetchRequest| {
+            let asked = &request.partitions[0];
+            let mut log = of_fetch.asked.lock();
+            log.push((0, asked.fetch_offset));
+            let (stable, message_set) = match log.len() {
+                ..=4 => (4, MessageSet::default()),
+                _ => (12, messages(4..10)),
+            };
+            let header = PartitionHeader {
+                high_watermark: Some(12),
+                last_stable_offset: Some(stable),
+                ..PartitionHeader::default()
+            };
+            FetchResponse {
+                partitions: vec![FetchedPartition {
+                    topic_partition: asked.topic_partition.clone(),
+                    header,
+                    message_set,
+                }],
+                ..FetchResponse::default()
+            }
+        })
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let make = |partition, queue: Arc<ChunkQueue>, start| {
+        let end = PartitionEnd::new(EndBell::new(vec![Arc::clone(&queue)]));
+        PartitionTopicInfo::with_end(partition, queue, start, Some(end))
+    };
+    let properties = [("isolation.level", "read_committed")];
+    let start = [Some(4)];
+    let bench = Bench::start_with_infos(cluster, vec![broker], &start, &properties, None, make);
+    assert_eq!(bench.next_chunk(0), 4);
+    bench.await_end();
+    assert_eq!(bench.asked(0), [4; 5]);
 }

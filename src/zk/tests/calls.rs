@@ -328,7 +328,7 @@ fn a_call_within_the_lease_ends_with_the_lease(mut server: Box<dyn TestZooKeeper
     assert!(matches!(read, ZkError::Timeout { path } if path == "/a"));
     let late = Instant::now().checked_duration_since(client.lease_ends());
     assert!(
-        late.is_some_and(|late| late < Duration::from_secs(1)),
+        late.is_some_and(|late| late < Duration::from_secs(5)),
         "{late:?}"
     );
     await_session(&events, SessionEvent::Disconnected);

@@ -1,0 +1,342 @@
+//! The way to the broker that keeps a group's offsets.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::cluster::Broker;
+use crate::cluster::BrokerAddress;
+use crate::cluster::TopicPartition;
+use crate::config::BrokerAddressMap;
+use crate::error::Error;
+use crate::error::ErrorCode;
+use crate::net::blocking_channel::ChannelOptions;
+use crate::net::broker_directory::BrokerDirectory;
+use crate::net::canceller::Canceller;
+use crate::net::metadata_round::in_random_order;
+use crate::net::request_channel::RequestChannel;
+use crate::protocol::FindCoordinatorRequest;
+use crate::protocol::OffsetCommitPartition;
+use crate::protocol::OffsetCommitRequest;
+use crate::protocol::OffsetFetchRequest;
+use crate::protocol::Request;
+use crate::thread::StopSignal;
+
+/// Offsets in Kafka. The same bytes as version 0, which reads ZooKeeper.
+const FETCH_VERSION: i16 = 1;
+
+/// The only one of brokers from 0.8.2 on that they all know.
+const FIND_VERSION: i16 = 0;
+
+/// From which version of its registration on a broker is 0.9 or later.
+const REGISTRATION_OF_0_9: i32 = 2;
+
+/// How [`OffsetChannel`] asks.
+#[derive(Clone, Debug)]
+pub(crate) struct OffsetChannelOptions {
+    /// `group.id`.
+    pub(crate) group: String,
+    /// `client.id`.
+    pub(crate) client_id: String,
+    /// `broker.address.map`.
+    pub(crate) address_map: BrokerAddressMap,
+    /// `offsets.channel.socket.timeout.ms`: for connecting to one broker, and again for its answer.
+    pub(crate) socket_timeout: Duration,
+    /// `offsets.channel.backoff.ms`: between two rounds of the search for the coordinator.
+    pub(crate) backoff: Duration,
+    /// How many rounds a search has, at least 1.
+    pub(crate) rounds: u32,
+}
+
+/// What ends a call before its time.
+#[derive(Clone)]
+pub(crate) struct CallEnd {
+    /// Observed by every wait.
+    pub(crate) stop: StopSignal,
+    /// Whether the caller may still speak for the group. Asked before each request, and every 50 ms of a wait; must
+    /// not block.
+    pub(crate) is_entitled: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl CallEnd {
+    fn has_come(&self) -> bool {
+        self.stop.is_stopped() || !(self.is_entitled)()
+    }
+}
+
+/// Commits and fetches offsets at the coordinator of one group, which it finds by asking any live broker.
+///
+/// One call at a time, over one connection, so that commits keep their order. Each call sends its request once: trying
+/// again is up to the caller. A coordinator that says that it is none, hangs up, refuses the connection or does not
+/// answer in time is forgotten, and the next call looks for it again.
+///
+/// Unlike Kafka 0.8.2.2: the search has an end (D33), and its connections, with their shorter time-out, are not used
+/// for the commits (D34).
+pub(crate) struct OffsetChannel {
+    directory: Arc<dyn BrokerDirectory>,
+    options: OffsetChannelOptions,
+    canceller: Canceller,
+    /// Held for a whole call.
+    coordinator: Mutex<Option<Coordinator>>,
+}
+
+struct Coordinator {
+    address: BrokerAddress,
+    channel: RequestChannel,
+    commit_version: i16,
+}
+
+impl OffsetChannel {
+    pub(crate) fn new(directory: Arc<dyn BrokerDirectory>, options: OffsetChannelOptions) -> Self {
+        Self {
+            directory,
+            options,
+            canceller: Canceller::with_reason(|| false),
+            coordinator: Mutex::new(None),
+        }
+    }
+
+    /// Stores offsets, each with its own result, in the order of the arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Coordinator`] when nobody is found to send them to, [`Error::Closed`] at the end of the call. Whether
+    /// they were stored is not known after [`Error::Broker`] and [`Error::Response`].
+    pub(crate) fn commit(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        end: &CallEnd,
+    ) -> Result<Vec<Result<(), Error>>, Error> {
+        let partitions = offsets
+            .iter()
+            .map(|(topic_partition, offset)| OffsetCommitPartition {
+                topic_partition: topic_partition.clone(),
+                offset: *offset,
+                timestamp: None,
+                metadata: Some(String::new()),
+            });
+        let request = OffsetCommitRequest {
+            group: self.options.group.clone(),
+            partitions: partitions.collect(),
+            ..OffsetCommitRequest::default()
+        };
+        let version = |coordinator: &Coordinator| coordinator.commit_version;
+        let (address, response) = self.call(&request, version, end)?;
+        let answers = response.partitions;
+        self.forget_where(answers.iter().map(|answer| answer.error));
+        let results = offsets.iter().map(|(topic_partition, _)| {
+            let answer = answers
+                .iter()
+                .find(|it| it.topic_partition == *topic_partition);
+            match answer.map(|answer| answer.error) {
+                None => Err(missing(&address, OffsetCommitRequest::API, topic_partition)),
+                Some(None) => Ok(()),
+                Some(Some(code)) => {
+                    let api = OffsetCommitRequest::API;
+                    Err(refused(&address, api, topic_partition, code))
+                }
+            }
+        });
+        Ok(results.collect())
+    }
+
+    /// The stored offset of each partition, in the order of the arguments; `None` when nothing was ever stored.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub(crate) fn fetch(
+        &self,
+        partitions: &[TopicPartition],
+        end: &CallEnd,
+    ) -> Result<Vec<Result<Option<i64>, Error>>, Error> {
+        let request = OffsetFetchRequest {
+            group: self.options.group.clone(),
+            partitions: partitions.to_vec(),
+        };
+        let (address, response) = self.call(&request, |_| FETCH_VERSION, end)?;
+        let answers = response.partitions;
+        self.forget_where(answers.iter().map(|answer| answer.error));
+        let results = partitions.iter().map(|topic_partition| {
+            let answer = answers
+                .iter()
+                .find(|it| it.topic_partition == *topic_partition);
+            let api = OffsetFetchRequest::API;
+            match answer.map(|answer| (answer.offset, answer.error)) {
+                None => Err(missing(&address, api, topic_partition)),
+                Some((offset, None)) => Ok(offset),
+                Some((_, Some(code))) => Err(refused(&address, api, topic_partition, code)),
+            }
+        });
+        Ok(results.collect())
+    }
+
+    /// Looks for the coordinator anew in the next call.
+    pub(crate) fn forget(&self) {
+        *self.coordinator.lock() = None;
+    }
+
+    fn forget_where(&self, mut codes: impl Iterator<Item = Option<ErrorCode>>) {
+        let is_elsewhere = |code: Option<ErrorCode>| {
+            matches!(
+                code,
+                Some(ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator)
+            )
+        };
+        if codes.any(is_elsewhere) {
+            self.forget();
+        }
+    }
+
+    fn call<Q: Request>(
+        &self,
+        request: &Q,
+        version: impl Fn(&Coordinator) -> i16,
+        end: &CallEnd,
+    ) -> Result<(BrokerAddress, Q::Response), Error> {
+        let mut slot = self.coordinator.lock();
+        let reason = end.clone();
+        self.canceller.replace_reason(move || reason.has_come());
+        let mut coordinator = match slot.take() {
+            Some(coordinator) => coordinator,
+            None => self.find(end)?,
+        };
+        if coordinator.channel.has_stale_connection() {
+            coordinator.channel.disconnect();
+        }
+        let version = version(&coordinator);
+        let response = coordinator.channel.call(request, version)?;
+        let address = coordinator.address.clone();
+        *slot = Some(coordinator);
+        Ok((address, response))
+    }
+
+    /// Asks in rounds until somebody names the coordinator.
+    fn find(&self, end: &CallEnd) -> Result<Coordinator, Error> {
+        let mut left = self.options.rounds;
+        loop {
+            left = left.saturating_sub(1);
+            let error = match self.ask_all(end) {
+                Ok(broker) => return self.coordinator(broker, end),
+                Err(error) => error,
+            };
+            if left == 0 || !error.is_retriable() {
+                return Err(error);
+            }
+            log::warn!("{}", error.chain());
+            if !self.canceller.pause(self.options.backoff) {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
+    /// Asks broker after broker until one answers, whatever.
+    fn ask_all(&self, end: &CallEnd) -> Result<Broker, Error> {
+        let brokers = in_random_order(&self.directory.brokers(&end.stop)?.brokers);
+        let mut last = None;
+        for broker in &brokers {
+            match self.ask(&broker.address) {
+                Ok(answer) => return answer,
+                Err(Error::Closed) => return Err(Error::Closed),
+                Err(error) => last = Some(error),
+            }
+        }
+        let reason = match &last {
+            None => "there is no broker to ask",
+            Some(error) if is_hang_up(error) => {
+                "no broker answers; those before Kafka 0.8.2 hang up, and cannot keep offsets"
+            }
+            Some(_) => "no broker answers",
+        };
+        Err(self.not_found(reason.into(), None, last.map(Box::new)))
+    }
+
+    /// What one broker says.
+    fn ask(&self, address: &BrokerAddress) -> Result<Result<Broker, Error>, Error> {
+        let request = FindCoordinatorRequest {
+            group: self.options.group.clone(),
+        };
+        let answer = self.connection(address).call(&request, FIND_VERSION)?;
+        Ok(match (answer.coordinator, answer.error) {
+            (Some(broker), None) => Ok(broker),
+            (_, Some(code)) => {
+                let reason = format!("broker {address} answers {code}");
+                Err(self.not_found(reason, Some(code), None))
+            }
+            (None, None) => {
+                let reason = format!("broker {address} names one without a usable port");
+                Err(self.not_found(reason, None, None))
+            }
+        })
+    }
+
+    fn coordinator(&self, broker: Broker, end: &CallEnd) -> Result<Coordinator, Error> {
+        let versions = self.directory.brokers(&end.stop)?.versions;
+        log::info!(
+            "offsets of group {} are kept by broker {broker}",
+            self.options.group
+        );
+        let registration = versions.get(&broker.id);
+        let is_0_9 = registration.is_some_and(|version| *version >= REGISTRATION_OF_0_9);
+        Ok(Coordinator {
+            channel: self.connection(&broker.address),
+            address: broker.address,
+            commit_version: if is_0_9 { 2 } else { 1 },
+        })
+    }
+
+    fn connection(&self, address: &BrokerAddress) -> RequestChannel {
+        let options = ChannelOptions {
+            connect_timeout: self.options.socket_timeout,
+            receive_buffer_bytes: 0,
+            address_map: self.options.address_map.clone(),
+        };
+        let client_id = self.options.client_id.clone();
+        RequestChannel::new(address.clone(), options, client_id, self.canceller.clone())
+    }
+
+    fn not_found(
+        &self,
+        reason: String,
+        code: Option<ErrorCode>,
+        source: Option<Box<Error>>,
+    ) -> Error {
+        Error::Coordinator {
+            group: self.options.group.clone(),
+            reason,
+            code,
+            source,
+        }
+    }
+}
+
+fn is_hang_up(error: &Error) -> bool {
+    matches!(error, Error::Broker { source, .. } if source.kind() == ErrorKind::UnexpectedEof)
+}
+
+fn missing(address: &BrokerAddress, api: &'static str, of: &TopicPartition) -> Error {
+    Error::Incomplete {
+        address: address.clone(),
+        api,
+        what: of.to_string(),
+    }
+}
+
+fn refused(
+    address: &BrokerAddress,
+    api: &'static str,
+    of: &TopicPartition,
+    code: ErrorCode,
+) -> Error {
+    Error::Partition {
+        address: address.clone(),
+        api,
+        topic_partition: of.clone(),
+        code,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Offset stores of the application's own.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use kafka_zk_consumer::ConsumerConfigBuilder;
+use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::Error;
+use kafka_zk_consumer::OffsetCall;
+use kafka_zk_consumer::OffsetStore;
+use kafka_zk_consumer::OffsetStoreError;
+use kafka_zk_consumer::TopicPartition;
+
+use crate::offsets_with_results;
+use crate::offsets_with_results::CountFiles;
+use crate::reading::config;
+use crate::reading::next;
+use crate::reading::produce_numbers;
+use crate::reading::quick_cluster;
+use crate::reading::streams;
+use crate::reading::value;
+use crate::reading::wait_until;
+
+/// Set for the process that counts: where ZooKeeper is, and the folder of its files.
+const COUNTER_OF: &str = "KZC_TEST_COUNTER_OF";
+const COUNTER_FOLDER: &str = "KZC_TEST_COUNTER_FOLDER";
+
+#[derive(Default)]
+struct Memory {
+    stored: Mutex<HashMap<TopicPartition, i64>>,
+    /// Calls of `fetch` and `commit` that fail from now on.
+    failures: Mutex<u32>,
+    /// Of every call, the session.
+    sessions: Mutex<BTreeSet<Option<i64>>>,
+}
+
+impl Memory {
+    fn begin(&self, call: &OffsetCall) -> Result<(), OffsetStoreError> {
+        self.sessions.lock().unwrap().insert(call.session());
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 {
+            *failures -= 1;
+            return Err("the database is away".into());
+        }
+        Ok(())
+    }
+}
+
+impl OffsetStore for Memory {
+    fn fetch(
+        &self,
+        partitions: &[TopicPartition],
+        call: &OffsetCall,
+    ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
+        self.begin(call)?;
+        let stored = self.stored.lock().unwrap();
+        let found = partitions
+            .iter()
+            .filter_map(|it| Some((it.clone(), *stored.get(it)?)));
+        Ok(found.collect())
+    }
+
+    fn commit(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        call: &OffsetCall,
+    ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
+        self.begin(call)?;
+        self.stored.lock().unwrap().extend(offsets.iter().cloned());
+        Ok(offsets.iter().map(|_| Ok(())).collect())
+    }
+}
+
+fn connect(config: ConsumerConfigBuilder, store: &Arc<Memory>) -> ConsumerConnector {
+    let config = config.build().unwrap();
+    ConsumerConnector::connect_with_offset_store(config, Arc::clone(store)).unwrap()
+}
+
+#[test]
+fn a_store_of_the_application_is_asked_instead_of_zookeeper() {
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    let of = TopicPartition::new("orders", 0);
+    let store = Arc::new(Memory::default());
+    store.stored.lock().unwrap().insert(of.clone(), 4);
+
+    let connector = connect(config(&cluster, "g"), &store);
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    assert_eq!(value(&next(&mut stream).unwrap()), "0/4");
+    stream.mark_consumed();
+    // The same of a failure that passes.
+    *store.failures.lock().unwrap() = 1;
+    let quick = connector.commit_offsets().unwrap();
+    assert_eq!(quick, [(of.clone(), 5)]);
+    assert_eq!(next(&mut stream).unwrap().offset(), 5);
+    stream.mark_consumed();
+    connector.shutdown();
+    assert_eq!(store.stored.lock().unwrap()[&of], 6, "by the shutdown");
+    let session = cluster.zookeeper().local_session();
+    let node = session.exists("/consumers/g/offsets/orders").unwrap();
+    assert_eq!(node, None, "nothing is in zookeeper");
+    assert!(!store.sessions.lock().unwrap().contains(&None));
+
+    let connector = connect(config(&cluster, "g"), &store);
+    connector.commit_offsets_for([(of.clone(), 2)]).unwrap();
+    assert_eq!(store.stored.lock().unwrap()[&of], 2);
+    assert!(store.sessions.lock().unwrap().contains(&None));
+}
+
+#[test]
+fn a_store_that_fails_is_asked_again_by_the_rebalance_and_its_error_is_told_in_the_end() {
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    let store = Arc::new(Memory::default());
+    *store.failures.lock().unwrap() = 2;
+    let connector = connect(config(&cluster, "g"), &store);
+    let _streams = streams(&connector, "orders", 1);
+    assert_eq!(connector.owned_partitions().len(), 1);
+    connector.shutdown();
+
+    *store.failures.lock().unwrap() = u32::MAX;
+    let connector = connect(config(&cluster, "g").rebalance_max_retries(2), &store);
+    let failed = connector
+        .create_message_streams([("orders", 1)])
+        .unwrap_err();
+    assert!(matches!(failed, Error::RebalanceFailed { .. }));
+    assert!(
+        failed.chain().ends_with("the database is away"),
+        "{}",
+        failed.chain()
+    );
+}
+
+#[test]
+fn results_and_offsets_that_are_stored_together_count_each_message_once_however_often_the_process_is_killed()
+ {
+    const KILLS: i32 = 6;
+    const BETWEEN: i32 = 60;
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..KILLS {
+        let mut process = start_counter(&cluster.connect_string(), folder.path());
+        let from = round * BETWEEN;
+        produce_numbers(&cluster, "orders", 2, from..from + BETWEEN);
+        let enough = usize::try_from(from + 1).unwrap();
+        wait_until("it counts", || counted(folder.path()).len() > enough);
+        // SIGKILL, while it still has messages to count.
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    let mut process = start_counter(&cluster.connect_string(), folder.path());
+    let all = usize::try_from(2 * KILLS * BETWEEN).unwrap();
+    wait_until("all is counted", || counted(folder.path()).len() == all);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let counts = counted(folder.path());
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+}
+
+fn counted(folder: &Path) -> BTreeMap<String, u64> {
+    let files = CountFiles::new(folder).unwrap();
+    let mut all = BTreeMap::new();
+    for partition in 0..2 {
+        let counts = files
+            .read(&TopicPartition::new("orders", partition))
+            .unwrap();
+        all.extend(counts.values().clone());
+    }
+    all
+}
+
+fn start_counter(zookeeper: &str, folder: &Path) -> Child {
+    // Files that a killed process has not renamed are never looked at.
+    let left = fs::read_dir(folder).unwrap().count();
+    assert!(left < 20, "{left} files");
+    Command::new(env::current_exe().unwrap())
+        .args(["offset_stores::the_counter_of_the_example", "--exact"])
+        .env(COUNTER_OF, zookeeper)
+        .env(COUNTER_FOLDER, folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// No test: the example, in a process that can be killed.
+#[test]
+fn the_counter_of_the_example() {
+    let (Ok(zookeeper), Ok(folder)) = (env::var(COUNTER_OF), env::var(COUNTER_FOLDER)) else {
+        return;
+    };
+    offsets_with_results::run(&zookeeper, "orders", Path::new(&folder)).unwrap();
+}
