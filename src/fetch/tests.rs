@@ -56,6 +56,7 @@ use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
 
 mod ends;
+mod lookups;
 mod sessions;
 
 const PATIENCE: Duration = Duration::from_secs(20);
