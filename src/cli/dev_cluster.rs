@@ -53,6 +53,7 @@ pub(crate) fn dev_cluster(arguments: &DevClusterArguments, ending: &Ending) -> R
 fn start(arguments: &DevClusterArguments) -> Result<EmbeddedCluster, Failure> {
     let mut builder = EmbeddedCluster::builder()
         .brokers(arguments.brokers)
+        .version(arguments.kafka_version)
         .zookeeper(EmbeddedZooKeeperOptions {
             port: arguments.zookeeper_port,
             ..EmbeddedZooKeeperOptions::default()

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use kafka_zk_consumer::embedded::BrokerVersion;
 
 pub(crate) const DEMO_EXAMPLE: &str = "\
 Examples:
@@ -17,6 +18,7 @@ Exit status: 0 nothing was lost, 1 a message was lost or the demo failed, 2 not 
 pub(crate) const DEV_CLUSTER_EXAMPLE: &str = "\
 Examples:
   kzc dev-cluster --topic orders:4
+  kzc dev-cluster --kafka-version 2.3 --topic orders:4
   kzc dev-cluster --brokers 3 --topic orders:6:3 --topic payments:1 --zookeeper-port 0 --broker-port 0
 
 Exit status: 0 ended by a signal, 1 failed, 2 not usable as given";
@@ -41,6 +43,10 @@ pub(crate) struct DevClusterArguments {
     /// Brokers of the cluster
     #[arg(long, value_name = "N", default_value = "1", value_parser = |text: &str| within(text, 1..=9))]
     pub(crate) brokers: i32,
+
+    /// Which Kafka they behave as
+    #[arg(long, value_name = "VERSION", default_value = "0.8.2", value_parser = kafka_version)]
+    pub(crate) kafka_version: BrokerVersion,
 
     /// Port of ZooKeeper; 0 for any that is free
     #[arg(long, value_name = "PORT", default_value = "2181")]
@@ -98,6 +104,15 @@ impl FromStr for TopicArgument {
     }
 }
 
+fn kafka_version(text: &str) -> Result<BrokerVersion, String> {
+    let known = BrokerVersion::ALL;
+    let found = known.iter().find(|version| version.to_string() == text);
+    found.copied().ok_or_else(|| {
+        let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+        format!("not one of {}", names.join(", "))
+    })
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = within(text, 1..=3600)?;
     Ok(Duration::from_secs(u64::from(seconds.unsigned_abs())))
@@ -143,6 +158,16 @@ mod tests {
         ] {
             let error = text.parse::<TopicArgument>().unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_version_of_kafka_is_one_of_those_that_can_be_played() {
+        assert_eq!(kafka_version("0.9.0"), Ok(BrokerVersion::V0_9_0));
+        assert_eq!(kafka_version("2.3"), Ok(BrokerVersion::V2_3));
+        for text in ["", "0.9", "2.3.0", "4.0"] {
+            let error = kafka_version(text).unwrap_err();
+            assert!(error.ends_with("0.11.0, 1.1, 2.3"), "{error}");
         }
     }
 

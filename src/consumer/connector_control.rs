@@ -147,15 +147,17 @@ impl ConsumerConnector {
     /// Asks the leaders for the offsets of a time, also for partitions that this member does not own. Sorted; of a
     /// partition that is named twice the last time counts.
     ///
-    /// A time is the beginning or the end of the log, or milliseconds since 1970. For these the answer is never behind
-    /// the first message of that time or later, but may be long before it: brokers know when the segment files of a
-    /// log were last written, and name the beginning of the newest one that was not written to after the time, or of
-    /// the whole log. They are asked for a second earlier, since many know these times to the second only. That holds for all message formats, as version 0 of the request is asked; with `log.segment.bytes`
-    /// at its default of 1 GiB it may be the beginning of a log of days. Copying a log to another broker makes its
-    /// files young, and the answer earlier. Filter by what the messages say.
+    /// A time is the beginning or the end of the log, or milliseconds since 1970. For these brokers from 0.10.1 on that
+    /// store messages with times name the first message of that time or later (KIP-79), and the end of the log where
+    /// there is none. Those that register with version 1 or 2, and logs in message format 0, know only when the segment
+    /// files of a log were last written: the answer is never behind the first message of that time or later, but may be
+    /// long before it, since it is the beginning of the newest file that was not written to after the time, or of the
+    /// whole log. There a second earlier is asked for, since many know these times to the second only; with
+    /// `log.segment.bytes` at its default of 1 GiB it may be the beginning of a log of days. Copying a log to another
+    /// broker makes its files young, and the answer earlier. Filter by what the messages say.
     ///
-    /// Each leader is asked once, in the calling thread, within `socket.timeout.ms`; where a leader has moved, once
-    /// more.
+    /// The leaders are asked in the calling thread, each request within `socket.timeout.ms`; where a leader has moved,
+    /// once more.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for an illegal topic and for a negative number of partition or time,
@@ -174,6 +176,7 @@ impl ConsumerConnector {
             options: SimpleConsumerOptions {
                 socket_timeout: config.socket_timeout(),
                 client_id: config.client_id().to_owned(),
+                address_map: config.broker_address_map().clone(),
                 ..SimpleConsumerOptions::default()
             },
             stop: self.parts.closing.signal(),

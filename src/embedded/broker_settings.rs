@@ -1,14 +1,21 @@
 //! How the brokers of an embedded cluster behave.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::embedded::broker_version::BrokerVersion;
+use crate::protocol::MessageFormat;
 
 /// What all brokers of a cluster have in common; the names are those of Kafka's properties.
 #[derive(Clone, Debug)]
 pub(crate) struct BrokerSettings {
-    pub(crate) version: BrokerVersion,
+    /// Which Kafka each broker runs.
+    pub(crate) versions: BTreeMap<i32, BrokerVersion>,
+    /// `log.message.format.version`, where it is lower than what the brokers know.
+    pub(crate) message_format: Option<MessageFormat>,
+    /// `message.timestamp.type=LogAppendTime`: messages get the time at which they are appended.
+    pub(crate) has_log_append_time: bool,
     /// Folder with a folder for each topic; `None` for logs in memory only.
     pub(crate) log_dir: Option<PathBuf>,
     /// `advertised.host.name`: the host that clients are told of; `None` for the one where the brokers listen.
@@ -34,7 +41,9 @@ pub(crate) struct BrokerSettings {
 impl Default for BrokerSettings {
     fn default() -> Self {
         Self {
-            version: BrokerVersion::default(),
+            versions: BTreeMap::new(),
+            message_format: None,
+            has_log_append_time: false,
             log_dir: None,
             advertised_host_name: None,
             message_max_bytes: 1_000_012,

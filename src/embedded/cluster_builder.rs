@@ -1,5 +1,6 @@
 //! Making of an embedded cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,15 @@ use crate::embedded::embedded_cluster::EmbeddedCluster;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::embedded::zookeeper::EmbeddedZooKeeperOptions;
 use crate::error::Error;
+use crate::protocol::MessageFormat;
 
 /// What an [`EmbeddedCluster`] is to be. Setters with the names of Kafka's properties mean the same.
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
     brokers: i32,
+    version: BrokerVersion,
+    /// Of brokers that run another one.
+    versions: BTreeMap<i32, BrokerVersion>,
     first_port: Option<u16>,
     data_dir: Option<PathBuf>,
     topics: Vec<(String, i32, usize)>,
@@ -27,6 +32,8 @@ impl ClusterBuilder {
     pub(super) fn new() -> Self {
         Self {
             brokers: 1,
+            version: BrokerVersion::default(),
+            versions: BTreeMap::new(),
             first_port: None,
             data_dir: None,
             topics: Vec::new(),
@@ -60,7 +67,34 @@ impl ClusterBuilder {
     /// Which Kafka the brokers behave as. Default 0.8.2.
     #[must_use]
     pub fn version(mut self, version: BrokerVersion) -> Self {
-        self.settings.version = version;
+        self.version = version;
+        self
+    }
+
+    /// Which Kafka one broker behaves as, where it is not that of the others.
+    ///
+    /// All brokers then register and store messages as the oldest of them does, which is what
+    /// `inter.broker.protocol.version` and `log.message.format.version` are for; see
+    /// [`EmbeddedCluster::restart_as`].
+    #[must_use]
+    pub fn broker_version(mut self, broker: i32, version: BrokerVersion) -> Self {
+        self.versions.insert(broker, version);
+        self
+    }
+
+    /// `log.message.format.version`: messages are stored in this format, or an older one that the brokers' version calls
+    /// for. Default: the latest that all brokers know.
+    #[must_use]
+    pub fn message_format(mut self, format: MessageFormat) -> Self {
+        self.settings.message_format = Some(format);
+        self
+    }
+
+    /// `message.timestamp.type=LogAppendTime`: messages get the time at which they are appended, from 0.10 on. By
+    /// default they keep that of the producer.
+    #[must_use]
+    pub fn log_append_time(mut self) -> Self {
+        self.settings.has_log_append_time = true;
         self
     }
 
@@ -180,6 +214,10 @@ impl ClusterBuilder {
         if let Some(folder) = &self.data_dir {
             self.settings.log_dir = Some(folder.join("logs"));
             self.zookeeper.data_dir = Some(folder.join("zookeeper"));
+        }
+        for id in 0..self.brokers {
+            let version = self.versions.get(&id).copied().unwrap_or(self.version);
+            self.settings.versions.insert(id, version);
         }
         let zookeeper = Arc::new(EmbeddedZooKeeper::start(self.zookeeper)?);
         let brokers = Brokers::new(self.settings, &zookeeper)?;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::embedded::broker_version::BrokerVersion;
 
 /// Brokers and partitions, each in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct BrokerDescription {
     pub id: i32,
     /// Where it listens, or did.
     pub address: BrokerAddress,
+    /// Which Kafka it behaves as.
+    pub version: BrokerVersion,
     /// Whether it lives.
     pub is_running: bool,
     /// Whether ZooKeeper lists it. A killed broker stays there until its session expires.

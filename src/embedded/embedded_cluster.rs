@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::embedded::broker::Brokers;
+use crate::embedded::broker_version::BrokerVersion;
+use crate::embedded::clock::milliseconds_now;
 use crate::embedded::cluster_builder::ClusterBuilder;
 use crate::embedded::cluster_description::ClusterDescription;
 use crate::embedded::faults::AnswerFault;
@@ -14,6 +16,7 @@ use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::error::Error;
 use crate::protocol::MessageSet;
 use crate::protocol::MessageSetBuilder;
+use crate::protocol::NewMessage;
 use crate::protocol::RequiredAcks;
 
 /// A Kafka cluster with its ZooKeeper, on loopback ports of this process.
@@ -71,6 +74,8 @@ impl EmbeddedCluster {
 
     /// Appends messages without keys, and waits until all replicas in sync have them. Returns the first offset.
     ///
+    /// Where brokers store times, the messages have that of the call.
+    ///
     /// # Errors
     ///
     /// [`Error::Partition`] when there is no live leader, or the replicas do not follow.
@@ -80,11 +85,34 @@ impl EmbeddedCluster {
         partition: i32,
         values: impl IntoIterator<Item = V>,
     ) -> Result<i64, Error> {
-        let mut builder = MessageSetBuilder::new();
-        for value in values {
-            builder.message(0, None, Some(value.as_ref()))?;
-        }
+        let now = Some(milliseconds_now());
+        let values: Vec<V> = values.into_iter().collect();
+        let messages = values.iter().map(|value| NewMessage {
+            value: Some(value.as_ref()),
+            timestamp: now,
+            ..NewMessage::default()
+        });
+        self.produce_messages(topic, partition, messages)
+    }
+
+    /// As [`produce`](Self::produce), with whatever a message may have: as the producer of the brokers' version, which
+    /// loses the headers before 0.11 and the times before 0.10.
+    ///
+    /// # Errors
+    ///
+    /// As [`produce`](Self::produce).
+    pub fn produce_messages<'a>(
+        &self,
+        topic: &str,
+        partition: i32,
+        messages: impl IntoIterator<Item = NewMessage<'a>>,
+    ) -> Result<i64, Error> {
         let of = TopicPartition::new(topic, partition);
+        let format = self.brokers.message_format(&of);
+        let mut builder = MessageSetBuilder::new().in_format(format);
+        for (message, offset) in messages.into_iter().zip(0..) {
+            builder.add(offset, &message)?;
+        }
         self.produce_set(&of, &builder.build()?, RequiredAcks::All)
     }
 
@@ -162,7 +190,7 @@ impl EmbeddedCluster {
     ///
     /// [`Error::InvalidArgument`] for a broker that is unknown or running.
     pub fn restart(&self, broker: i32) -> Result<(), Error> {
-        self.brokers.restart(broker, false)
+        self.brokers.restart(broker, false, None)
     }
 
     /// As [`restart`](Self::restart), on another port.
@@ -171,7 +199,21 @@ impl EmbeddedCluster {
     ///
     /// As [`restart`](Self::restart).
     pub fn restart_on_new_port(&self, broker: i32) -> Result<(), Error> {
-        self.brokers.restart(broker, true)
+        self.brokers.restart(broker, true, None)
+    }
+
+    /// As [`restart`](Self::restart), as another version from now on.
+    ///
+    /// All brokers register and store messages as the oldest one did when they started, as if somebody had set
+    /// `inter.broker.protocol.version` and `log.message.format.version` with care. So a rolling upgrade takes two
+    /// rounds: in the first one all brokers get the new version, and in the second one, or as the last of the first one,
+    /// each begins to use the new registration and message format.
+    ///
+    /// # Errors
+    ///
+    /// As [`restart`](Self::restart).
+    pub fn restart_as(&self, broker: i32, version: BrokerVersion) -> Result<(), Error> {
+        self.brokers.restart(broker, false, Some(version))
     }
 
     /// Makes another replica in sync the leader.

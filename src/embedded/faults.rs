@@ -27,6 +27,8 @@ pub enum Api {
     OffsetFetch,
     /// Asks for the coordinator of a group.
     FindCoordinator,
+    /// Asks which requests are served.
+    ApiVersions,
 }
 
 /// What goes wrong with one answer.

@@ -14,6 +14,7 @@
 //!
 //! Uses the leaves and `protocol`, nothing above.
 
+mod clock;
 mod reserved_port;
 mod zookeeper;
 

@@ -216,7 +216,9 @@ impl<'a> FetchAnswers<'a> {
             IsolationLevel::ReadUncommitted => high_watermark,
         };
         asked.info.note_readable(readable);
-        let outline = Outline::of(&set);
+        // What an entry claims about offsets is believed before its checksum is looked at, in the thread of the
+        // application, but only as far as the log goes.
+        let outline = Outline::within(&set, high_watermark);
         self.handled.is_filled |= !set.is_empty();
         if !set.is_empty() {
             asked.info.note_answer(set.len());
@@ -232,7 +234,16 @@ impl<'a> FetchAnswers<'a> {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
                 self.stop(&asked, offset, BadEntry::TooLarge { needed });
             }
-            (None, SetEnd::TooShort { size, least, .. }) => self.corrupt(asked, size, least),
+            (None, SetEnd::TooShort { size, least, .. }) => {
+                let reason = CorruptReason::EntrySize { size, least };
+                self.corrupt(asked, None, reason.to_string());
+            }
+            (None, SetEnd::Beyond { last, next }) => {
+                let end = high_watermark.unwrap_or(last);
+                let reason =
+                    format!("it claims to reach to offset {last}, the log ends before {end}");
+                self.corrupt(asked, next, reason);
+            }
         }
     }
 
@@ -279,13 +290,15 @@ impl<'a> FetchAnswers<'a> {
         self.handled.failed.push((asked.info, reason));
     }
 
-    /// Damaged framing at the position itself: fetched again after a back-off, and told when it is still
-    /// there (D49).
-    fn corrupt(&mut self, asked: Asked, size: i32, least: i32) {
-        let reason = CorruptReason::EntrySize { size, least }.to_string();
+    /// Damage at the position itself that shows before any checksum is looked at: fetched again after a back-off, and told when it is still
+    /// there (D49). `next`: where the entry behind it begins, if that is known.
+    fn corrupt(&mut self, asked: Asked, next: Option<i64>, reason: String) {
         match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
             Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),
-            Verdict::Confirmed => self.stop(&asked, None, BadEntry::Corrupt { reason }),
+            Verdict::Confirmed => {
+                let last = next.map(|next| next.saturating_sub(1));
+                self.stop(&asked, last, BadEntry::Corrupt { reason });
+            }
         }
     }
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use crate::cluster::Broker;
 use crate::cluster::TopicPartition;
 use crate::error::Error;
+use crate::error::ErrorCode;
 use crate::net::ClusterMetadata;
 use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
 use crate::net::means_stale;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::OffsetTime;
-use crate::protocol::PartitionOffsets;
 use crate::protocol::Request;
 use crate::thread::StopSignal;
 
@@ -20,6 +20,12 @@ const ROUNDS: usize = 2;
 
 /// How much too old a broker may take a file for: before version 10 Java told its time in whole seconds (JDK-8177809).
 const FILE_TIME_ERROR_MS: i64 = 1000;
+
+/// The version of ListOffsets that goes by the times of files.
+const VERSION_OF_FILES: i16 = 0;
+
+/// No bound on the version.
+const HIGHEST_VERSION: i16 = i16::MAX;
 
 /// Offsets by partition.
 type Offsets = BTreeMap<TopicPartition, i64>;
@@ -90,95 +96,172 @@ impl OffsetLookup<'_> {
             wanted.push((topic_partition.clone(), *time));
         }
         for (leader, wanted) in by_leader {
-            let options = self.options.clone();
-            let consumer = SimpleConsumer::observing(leader.address.clone(), options, &self.stop)?;
-            let mut before_all = Vec::new();
-            for (topic_partition, offset) in ask(&consumer, &wanted)? {
-                match offset {
-                    Some(offset) => {
-                        found.insert(topic_partition, offset);
-                    }
-                    // Everything in the log is younger than the time.
-                    None => before_all.push((topic_partition, OffsetTime::Earliest)),
-                }
+            let options = SimpleConsumerOptions {
+                broker_version: view.broker_version(leader.id),
+                ..self.options.clone()
+            };
+            let address = leader.address.clone();
+            let consumer = SimpleConsumer::observing(address, options, &self.stop)?;
+            LeaderLookup {
+                consumer: &consumer,
             }
-            for (topic_partition, offset) in ask(&consumer, &before_all)? {
-                let lacks = || Error::Incomplete {
-                    address: consumer.address().clone(),
-                    api: ListOffsetsRequest::API,
-                    what: format!("an offset of {topic_partition}"),
-                };
-                let offset = offset.ok_or_else(lacks)?;
-                found.insert(topic_partition, offset);
-            }
+            .find(wanted, found)?;
         }
         Ok(())
     }
 }
 
-/// One request to a leader. `None`: the whole log is younger than that.
-///
-/// Version 0 knows when the files of a log were last written, and names the beginning of the newest file that was not
-/// written to after the time: of a file of older messages, never behind the first message of that time.
-fn ask(
-    consumer: &SimpleConsumer,
-    wanted: &[(TopicPartition, OffsetTime)],
-) -> Result<Vec<(TopicPartition, Option<i64>)>, Error> {
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let request = ListOffsetsRequest::default();
-    let request = wanted.iter().fold(request, |request, (of, time)| {
-        request.list(of.clone(), for_files(*time))
-    });
-    let response = consumer.offsets_before(&request)?;
-    let mut answers: BTreeMap<TopicPartition, _> = response
-        .partitions
-        .into_iter()
-        .map(|answer| (answer.topic_partition.clone(), answer))
-        .collect();
-    let (address, api) = (consumer.address(), ListOffsetsRequest::API);
-    let offsets = wanted.iter().map(|(topic_partition, _)| {
-        let lacks = || Error::Incomplete {
-            address: address.clone(),
-            api,
-            what: format!("partition {topic_partition}"),
-        };
-        let answer = answers.remove(topic_partition).ok_or_else(lacks)?;
-        match answer.error {
-            Some(code) => Err(Error::Partition {
-                address: address.clone(),
-                api,
-                topic_partition: topic_partition.clone(),
-                code,
-            }),
-            None => Ok((topic_partition.clone(), offset_of(&answer))),
+/// The questions to one leader.
+struct LeaderLookup<'a> {
+    consumer: &'a SimpleConsumer,
+}
+
+/// What a leader says of a time.
+enum Place {
+    At(i64),
+    /// Everything in the log is younger.
+    BeforeAll,
+    /// Everything in the log is older.
+    BehindAll,
+    /// The log's messages have no times; its files have.
+    FilesOnly,
+}
+
+impl LeaderLookup<'_> {
+    fn find(
+        &self,
+        wanted: Vec<(TopicPartition, OffsetTime)>,
+        found: &mut Offsets,
+    ) -> Result<(), Error> {
+        let mut ends = Vec::new();
+        let mut behind_all = Vec::new();
+        let mut by_files = Vec::new();
+        for (of, time, place) in self.ask(wanted, HIGHEST_VERSION)? {
+            match place {
+                Place::At(offset) => drop(found.insert(of, offset)),
+                Place::BeforeAll => ends.push((of, OffsetTime::Earliest)),
+                Place::BehindAll => behind_all.push((of, time)),
+                Place::FilesOnly => by_files.push((of, time)),
+            }
         }
-    });
-    offsets.collect()
+        for (of, _, place) in self.ask(by_files, VERSION_OF_FILES)? {
+            match place {
+                Place::At(offset) => drop(found.insert(of, offset)),
+                _ => ends.push((of, OffsetTime::Earliest)),
+            }
+        }
+        for (of, _, place) in self.ask(ends, HIGHEST_VERSION)? {
+            found.insert(of.clone(), self.end(&of, place)?);
+        }
+        self.find_behind_all(behind_all, found)
+    }
+
+    /// The ends of logs that have no message of the time. A message that came before the end was told would be missed,
+    /// so the time is asked for once more.
+    fn find_behind_all(
+        &self,
+        wanted: Vec<(TopicPartition, OffsetTime)>,
+        found: &mut Offsets,
+    ) -> Result<(), Error> {
+        let latest = wanted
+            .iter()
+            .map(|(of, _)| (of.clone(), OffsetTime::Latest));
+        for (of, _, place) in self.ask(latest.collect(), HIGHEST_VERSION)? {
+            found.insert(of.clone(), self.end(&of, place)?);
+        }
+        for (of, _, place) in self.ask(wanted, HIGHEST_VERSION)? {
+            if let Place::At(offset) = place {
+                found.insert(of, offset);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, of: &TopicPartition, place: Place) -> Result<i64, Error> {
+        match place {
+            Place::At(offset) => Ok(offset),
+            _ => Err(self.lacks(format!("an offset of {of}"))),
+        }
+    }
+
+    /// One request, in version `most` or less.
+    ///
+    /// Version 0 knows when the files of a log were last written, and names the beginning of the newest file that was
+    /// not written to after the time: of a file of older messages, never behind the first message of that time. From
+    /// version 1 on (KIP-79) the answer is that message.
+    fn ask(
+        &self,
+        wanted: Vec<(TopicPartition, OffsetTime)>,
+        most: i16,
+    ) -> Result<Vec<(TopicPartition, OffsetTime, Place)>, Error> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (version, response) = self.consumer.offsets_by_version(most, |version| {
+            let request = ListOffsetsRequest::default();
+            wanted.iter().fold(request, |request, (of, time)| {
+                request.list(of.clone(), asked_for(*time, version))
+            })
+        })?;
+        let mut answers: BTreeMap<TopicPartition, _> = response
+            .partitions
+            .into_iter()
+            .map(|answer| (answer.topic_partition.clone(), answer))
+            .collect();
+        let places = wanted.into_iter().map(|(of, time)| {
+            let answer = answers.remove(&of);
+            let answer = answer.ok_or_else(|| self.lacks(format!("partition {of}")))?;
+            let is_time = matches!(time, OffsetTime::Timestamp(_));
+            // No log has negative offsets; on the wire they stand for none.
+            let offset = answer.offset().filter(|offset| *offset >= 0);
+            let place = match (answer.error, offset) {
+                (None, Some(offset)) => Place::At(offset),
+                (None, None) if version == VERSION_OF_FILES => Place::BeforeAll,
+                (None, None) => Place::BehindAll,
+                (Some(ErrorCode::UnsupportedForMessageFormat), _) if is_time && version > 0 => {
+                    Place::FilesOnly
+                }
+                (Some(code), _) => {
+                    return Err(Error::Partition {
+                        address: self.consumer.address().clone(),
+                        api: ListOffsetsRequest::API,
+                        topic_partition: of,
+                        code,
+                    });
+                }
+            };
+            Ok((of, time, place))
+        });
+        places.collect()
+    }
+
+    fn lacks(&self, what: String) -> Error {
+        Error::Incomplete {
+            address: self.consumer.address().clone(),
+            api: ListOffsetsRequest::API,
+            what,
+        }
+    }
 }
 
-/// No log has negative offsets; on the wire they stand for none.
-fn offset_of(answer: &PartitionOffsets) -> Option<i64> {
-    answer.offset().filter(|offset| *offset >= 0)
-}
-
-/// The time to ask a broker for that goes by the times of its files.
-fn for_files(time: OffsetTime) -> OffsetTime {
+/// The time to ask for: a second less where the broker goes by the times of its files.
+fn asked_for(time: OffsetTime, version: i16) -> OffsetTime {
     match time {
-        OffsetTime::Timestamp(time) => {
+        OffsetTime::Timestamp(time) if version == VERSION_OF_FILES => {
             let early = time.saturating_sub(FILE_TIME_ERROR_MS).max(0);
             OffsetTime::Timestamp(early)
         }
-        end => end,
+        time => time,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::net::fake_broker::FakeBroker;
     use crate::protocol::ListOffsetsResponse;
+    use crate::protocol::PartitionOffsets;
+
+    use super::*;
 
     #[test]
     fn a_negative_offset_is_none() {
@@ -193,8 +276,13 @@ mod tests {
             ..ListOffsetsResponse::default()
         });
         let consumer = SimpleConsumer::new(broker.address(), SimpleConsumerOptions::default());
-        let of = TopicPartition::new("orders", 0);
-        let wanted = [(of.clone(), OffsetTime::Timestamp(7))];
-        assert_eq!(ask(&consumer.unwrap(), &wanted).unwrap(), [(of, None)]);
+        let consumer = &consumer.unwrap();
+        let wanted = vec![(TopicPartition::new("orders", 0), OffsetTime::Timestamp(7))];
+        let mut found = Offsets::new();
+        let error = LeaderLookup { consumer }
+            .find(wanted, &mut found)
+            .unwrap_err();
+        assert!(matches!(error, Error::Incomplete { .. }), "{error:?}");
+        assert!(found.is_empty());
     }
 }

@@ -44,6 +44,7 @@ use crate::protocol::FetchResponse;
 use crate::protocol::FetchedPartition;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
+use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
 use crate::protocol::MessageSetBuilder;
 use crate::protocol::MetadataRequest;
@@ -57,6 +58,7 @@ use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
 
 mod ends;
+mod lookups;
 mod sessions;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -582,6 +584,50 @@ fn broken_framing_behind_sound_messages_costs_none_of_them() {
         panic!("then what is broken");
     };
     assert_eq!(offset, 7);
+}
+
+/// A batch of two records at `offset` whose header claims that it has a billion.
+fn boundless_batch(offset: i64) -> MessageSet {
+    let mut set = MessageSetBuilder::new().in_format(MessageFormat::V2);
+    for offset in [offset, offset + 1] {
+        set.message(offset, None, Some(b"value")).unwrap();
+    }
+    let mut bytes = set.build().unwrap().as_bytes().to_vec();
+    bytes[23..27].copy_from_slice(&1_000_000_000_i32.to_be_bytes());
+    MessageSet::from(bytes)
+}
+
+#[test]
+fn a_batch_that_claims_more_offsets_than_the_log_has_does_not_carry_the_position_away() {
+    // The header of a batch was believed before its checksum was looked at: one flipped bit in the number of offsets
+    // moved the position a billion ahead, the broker called it out of range, and the partition was read from the end
+    // that auto.offset.reset chooses. A million messages were skipped or repeated.
+    let damaged = || {
+        let set = [boundless_batch(5), messages(7..9)];
+        MessageSet::from(set.map(|set| set.as_bytes().to_vec()).concat())
+    };
+    let bench = Bench::start(&[Some(5)], [(0, vec![Ok(damaged()), Ok(damaged())])]);
+    let failure = bench.await_failure(0);
+    assert!(
+        failure.contains("reach to offset 1000000005, the log ends before 1000"),
+        "{failure}"
+    );
+    let QueueEntry::Bad { offset, entry, .. } = bench.take(0) else {
+        panic!("it is told");
+    };
+    assert_eq!(offset, 5);
+    assert!(matches!(entry, BadEntry::Corrupt { .. }));
+    assert_eq!(bench.asked(0), [5, 5], "nobody went to where it points");
+}
+
+#[test]
+fn what_stands_before_a_batch_that_claims_too_much_is_delivered_and_a_damage_that_passes_is_forgotten()
+ {
+    let sets = [messages(5..7), boundless_batch(7)];
+    let both = MessageSet::from(sets.map(|set| set.as_bytes().to_vec()).concat());
+    let bench = Bench::start(&[Some(5)], [(0, vec![Ok(both), Ok(boundless_batch(7))])]);
+    assert_eq!((bench.next_chunk(0), bench.next_chunk(0)), (5, 7));
+    assert_eq!(bench.asked(0)[..3], [5, 7, 7]);
 }
 
 #[test]

@@ -243,6 +243,23 @@ impl SimpleConsumer {
         self.call(request)
     }
 
+    /// As [`offsets_before`](Self::offsets_before), in version `most` or less, and with the version that it was: what a
+    /// time means differs, so the request is made for it.
+    pub(crate) fn offsets_by_version(
+        &self,
+        most: i16,
+        request: impl Fn(i16) -> ListOffsetsRequest,
+    ) -> Result<(i16, ListOffsetsResponse), Error> {
+        self.twice(
+            |channel| {
+                let version = channel.common_version::<ListOffsetsRequest>()?.min(most);
+                let response = channel.call(&request(version), version)?;
+                Ok((version, response))
+            },
+            || true,
+        )
+    }
+
     /// The one offset at `time` in a partition that this broker leads.
     ///
     /// # Errors

@@ -95,6 +95,8 @@ pub use replica::Replica;
 
 pub(crate) use message_set::AbortedTransactions;
 pub use message_set::Codec;
+#[cfg(feature = "embedded")]
+pub(crate) use message_set::ConversionError;
 pub use message_set::CorruptMessage;
 pub use message_set::CorruptReason;
 pub(crate) use message_set::Entry;
@@ -115,4 +117,10 @@ pub(crate) use message_set::RawWrapper;
 pub(crate) use message_set::SetEnd;
 pub use message_set::Timestamp;
 pub use message_set::TimestampType;
+#[cfg(feature = "embedded")]
+pub(crate) use message_set::down_convert;
+#[cfg(feature = "embedded")]
+pub(crate) use message_set::rebuild;
+#[cfg(feature = "embedded")]
+pub(crate) use message_set::set_log_append_time;
 pub(crate) use message_set::wide;

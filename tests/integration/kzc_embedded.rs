@@ -160,27 +160,37 @@ fn a_demo_that_is_interrupted_still_judges_what_it_did() {
 
 #[test]
 fn lines_of_every_codec_come_back_from_a_dev_cluster_until_it_is_interrupted() {
-    let (mut cluster, zookeeper, brokers) = dev_cluster(&["--brokers", "2", "--topic", "orders:3"]);
-    let mut expected = Vec::new();
-    for codec in ["none", "gzip", "snappy", "lz4"] {
-        let by_broker = ["--broker", brokers.as_str()];
-        let by_zookeeper = ["--zookeeper", zookeeper.as_str()];
-        for (to, line) in [(by_broker, "b"), (by_zookeeper, "c")] {
-            let more = ["--key-separator", ":", "--compression", codec];
-            let input = format!("{line}:{codec}-1\n{line}:{codec}-2");
-            let (status, stderr) = produce(to, "orders", &more, &input);
-            assert_eq!(status, 0, "{stderr}");
-            assert!(stderr.ends_with("Produced a total of 2 messages\n"));
-            // As Java's String.hashCode, modulo: "b" is 98, "c" is 99.
-            let partition = if line == "b" { 2 } else { 0 };
-            for number in 1..=2 {
-                expected.push(format!("{partition}\t{line}\t{codec}-{number}"));
+    for version in ["0.8.2", "0.10.2", "2.3"] {
+        let more = [
+            "--brokers",
+            "2",
+            "--topic",
+            "orders:3",
+            "--kafka-version",
+            version,
+        ];
+        let (mut cluster, zookeeper, brokers) = dev_cluster(&more);
+        let mut expected = Vec::new();
+        for codec in ["none", "gzip", "snappy", "lz4"] {
+            let by_broker = ["--broker", brokers.as_str()];
+            let by_zookeeper = ["--zookeeper", zookeeper.as_str()];
+            for (to, line) in [(by_broker, "b"), (by_zookeeper, "c")] {
+                let more = ["--key-separator", ":", "--compression", codec];
+                let input = format!("{line}:{codec}-1\n{line}:{codec}-2");
+                let (status, stderr) = produce(to, "orders", &more, &input);
+                assert_eq!(status, 0, "{stderr}");
+                assert!(stderr.ends_with("Produced a total of 2 messages\n"));
+                // As Java's String.hashCode, modulo: "b" is 98, "c" is 99.
+                let partition = if line == "b" { 2 } else { 0 };
+                for number in 1..=2 {
+                    expected.push(format!("{partition}\t{line}\t{codec}-{number}"));
+                }
             }
         }
+        expected.sort();
+        assert_eq!(consumed(&zookeeper, "orders", expected.len()), expected);
+        assert_eq!(cluster.interrupt(), 0);
     }
-    expected.sort();
-    assert_eq!(consumed(&zookeeper, "orders", expected.len()), expected);
-    assert_eq!(cluster.interrupt(), 0);
 }
 
 #[test]

@@ -42,6 +42,8 @@ mod groups;
 mod keeping;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod kzc_embedded;
+#[cfg(all(feature = "cli", feature = "embedded"))]
+mod later_versions;
 #[cfg(feature = "embedded")]
 mod offset_stores;
 #[cfg(feature = "embedded")]

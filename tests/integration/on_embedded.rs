@@ -32,19 +32,21 @@ macro_rules! as_0_8_2 {
     };
 }
 
-macro_rules! as_both {
+macro_rules! as_each {
     ($($scenario:tt)*) => {
         on_embedded! { as_0_8_2, V0_8_2, $($scenario)* }
         on_embedded! { as_0_9_0, V0_9_0, $($scenario)* }
+        on_embedded! { as_0_10_2, V0_10_2, $($scenario)* }
+        on_embedded! { as_2_3, V2_3, $($scenario)* }
     };
 }
 
 mod about_brokers {
-    crate::scenarios::for_every_version!(as_both);
+    crate::scenarios::for_every_version!(as_each);
 }
 
 mod about_messages {
-    crate::scenarios::for_both_versions!(as_both);
+    crate::scenarios::for_both_versions!(as_each);
 }
 
 mod about_groups {

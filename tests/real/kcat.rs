@@ -12,15 +12,21 @@ use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Message;
 use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
+use kafka_zk_consumer::protocol::NewMessage;
 
 /// Seconds after which a run is ended from outside, also when this process has died meanwhile.
 const LIMIT: &str = "60";
 
 const PER_CODEC: usize = 20;
 
-const VERSIONS: [(BrokerVersion, &str); 2] = [
-    (BrokerVersion::V0_8_2, "0.8.2.2"),
-    (BrokerVersion::V0_9_0, "0.9.0.1"),
+/// With what kcat has to be told of those that it cannot ask.
+const VERSIONS: [(BrokerVersion, Option<&str>); 6] = [
+    (BrokerVersion::V0_8_2, Some("0.8.2.2")),
+    (BrokerVersion::V0_9_0, Some("0.9.0.1")),
+    (BrokerVersion::V0_10_0, None),
+    (BrokerVersion::V0_10_2, None),
+    (BrokerVersion::V0_11_0, None),
+    (BrokerVersion::V2_3, None),
 ];
 
 fn start(version: BrokerVersion) -> EmbeddedCluster {
@@ -28,14 +34,23 @@ fn start(version: BrokerVersion) -> EmbeddedCluster {
     builder.topic("orders", 4, 2).start().unwrap()
 }
 
-/// Runs kcat to its end and returns what it prints. It cannot ask such old brokers for their version.
-fn kcat(cluster: &EmbeddedCluster, version: &str, arguments: &[&str], input: &str) -> String {
+/// Runs kcat to its end and returns what it prints. It asks brokers for their versions, unless it is told one.
+fn kcat(
+    cluster: &EmbeddedCluster,
+    version: Option<&str>,
+    arguments: &[&str],
+    input: &str,
+) -> String {
     let brokers = cluster.bootstrap();
     let brokers: Vec<String> = brokers.iter().map(ToString::to_string).collect();
     let mut child = Command::new("timeout")
         .args([LIMIT, "kcat", "-b", &brokers.join(",")])
-        .args(["-X", "api.version.request=false"])
-        .args(["-X", &format!("broker.version.fallback={version}")])
+        .args(version.map_or_else(Vec::new, |version| {
+            let fallback = format!("broker.version.fallback={version}");
+            ["-X", "api.version.request=false", "-X", &fallback]
+                .map(str::to_owned)
+                .to_vec()
+        }))
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -52,7 +67,7 @@ fn kcat(cluster: &EmbeddedCluster, version: &str, arguments: &[&str], input: &st
 }
 
 /// Writes lines of every codec, the word before the colon being the key, and returns them.
-fn produce(cluster: &EmbeddedCluster, version: &str) -> BTreeSet<String> {
+fn produce(cluster: &EmbeddedCluster, version: Option<&str>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for codec in ["none", "gzip", "snappy", "lz4"] {
         let lines: Vec<String> = (0..PER_CODEC).map(|n| format!("{codec}{n}:{n}")).collect();
@@ -133,4 +148,39 @@ fn what_kcat_writes_a_consumer_of_a_group_reads() {
         assert_eq!(read.collect::<BTreeSet<_>>(), written);
         connector.shutdown();
     }
+}
+
+#[test]
+fn kcat_reads_times_and_headers_and_begins_at_a_time() {
+    let cluster = start(BrokerVersion::V2_3);
+    for number in 0..10_i64 {
+        let value = number.to_string();
+        let message = NewMessage {
+            value: Some(value.as_bytes()),
+            timestamp: Some(1_000_000 + number),
+            headers: &[("trace", Some(b"x"))],
+            ..NewMessage::default()
+        };
+        cluster.produce_messages("orders", 0, [message]).unwrap();
+    }
+    let from = |offset| {
+        let format = [
+            "-C",
+            "-t",
+            "orders",
+            "-p",
+            "0",
+            "-e",
+            "-q",
+            "-f",
+            "%s %T %h\\n",
+        ];
+        let arguments = [&format[..], &["-o", offset]].concat();
+        kcat(&cluster, None, &arguments, "")
+    };
+    let expected: Vec<String> = (0..10)
+        .map(|n| format!("{n} {} trace=x", 1_000_000 + n))
+        .collect();
+    assert_eq!(from("beginning").lines().collect::<Vec<_>>(), expected);
+    assert_eq!(from("s@1000007").lines().collect::<Vec<_>>(), expected[7..]);
 }

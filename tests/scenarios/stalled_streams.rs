@@ -225,9 +225,13 @@ fn two_streams(
     topics.remove(TOPIC).unwrap().try_into().unwrap()
 }
 
+/// Ten at a time: from 0.11 on what is written at once is one batch, which comes whole whatever the fetch size.
 fn produce_to_all(cluster: &impl Cluster, numbers: std::ops::Range<i64>) {
     for partition in 0..4 {
-        produce_numbers(cluster, TOPIC, partition, numbers.clone());
+        for first in numbers.clone().step_by(10) {
+            let end = numbers.end.min(first + 10);
+            produce_numbers(cluster, TOPIC, partition, first..end);
+        }
     }
 }
 

@@ -98,15 +98,12 @@ impl Announcements {
         match part {
             Unwritten::Layout => registry.write_layout(),
             Unwritten::Broker(id) => {
-                let (broker, version) = shared.read(|state| {
+                let broker = shared.read(|state| {
                     let broker = state.brokers.get(id).filter(|b| b.is_registered);
-                    (
-                        broker.cloned(),
-                        state.settings.version.behaviour().registration,
-                    )
+                    broker.cloned()
                 });
                 match broker {
-                    Some(broker) => registry.write_broker(*id, &broker, version),
+                    Some(broker) => registry.write_broker(*id, &broker),
                     None => {
                         registry.forget_broker(*id);
                         Ok(())

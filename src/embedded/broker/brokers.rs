@@ -16,6 +16,7 @@ use crate::embedded::broker::partition::Partition;
 use crate::embedded::broker::registry::Registry;
 use crate::embedded::broker::request_handler::RequestHandler;
 use crate::embedded::broker_settings::BrokerSettings;
+use crate::embedded::broker_version::BrokerVersion;
 use crate::embedded::cluster_description::BrokerDescription;
 use crate::embedded::cluster_description::ClusterDescription;
 use crate::embedded::cluster_description::PartitionDescription;
@@ -27,6 +28,7 @@ use crate::embedded::reserved_port::ReservedPort;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::error::Error;
 use crate::error::ErrorCode;
+use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
 use crate::protocol::RequiredAcks;
 use crate::thread::ShutdownableThread;
@@ -113,8 +115,13 @@ impl Brokers {
         })
     }
 
-    /// Starts a broker again, on its old port or on a new one.
-    pub(crate) fn restart(&self, id: i32, is_on_new_port: bool) -> Result<(), Error> {
+    /// Starts a broker again, on its old port or on a new one, and as another version where one is given.
+    pub(crate) fn restart(
+        &self,
+        id: i32,
+        is_on_new_port: bool,
+        version: Option<BrokerVersion>,
+    ) -> Result<(), Error> {
         self.with(id, |server| {
             if self.shared.read(|state| state.is_running(id)) {
                 let reason = format!("{id} is running");
@@ -122,6 +129,10 @@ impl Brokers {
                     name: "broker",
                     reason,
                 });
+            }
+            if let Some(version) = version {
+                self.shared
+                    .change(|state| state.settings.versions.insert(id, version));
             }
             server.faults.set_connections(None);
             if is_on_new_port {
@@ -236,6 +247,16 @@ impl Brokers {
         }
     }
 
+    /// The format in which the leader of a partition stores messages; format 0 where there is none.
+    pub(crate) fn message_format(&self, of: &TopicPartition) -> MessageFormat {
+        self.shared.read(|state| {
+            let leader = state.partition(of).and_then(Partition::leader);
+            leader
+                .map(|leader| state.message_format(leader))
+                .unwrap_or_default()
+        })
+    }
+
     /// Changes the logs of a partition.
     pub(super) fn change<T>(
         &self,
@@ -285,6 +306,7 @@ impl Brokers {
                 .map(|(id, broker)| BrokerDescription {
                     id: *id,
                     address: broker.address.clone(),
+                    version: state.version(*id),
                     is_running: broker.is_running,
                     is_registered: broker.is_registered,
                 })

@@ -11,7 +11,10 @@ use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 use crate::embedded::broker::partition::Partition;
 use crate::embedded::broker_settings::BrokerSettings;
+use crate::embedded::broker_version::Behaviour;
+use crate::embedded::broker_version::BrokerVersion;
 use crate::error::ErrorCode;
+use crate::protocol::MessageFormat;
 use crate::thread::StopSignal;
 
 /// Name of the topic that keeps committed offsets.
@@ -39,6 +42,8 @@ pub(super) struct BrokerState {
     pub(super) is_registered: bool,
     /// It fetches from leaders.
     pub(super) is_replicating: bool,
+    /// What it does among the others: how it registers and stores. That of the oldest broker when it started.
+    pub(super) protocol: BrokerVersion,
     /// Counts the starts, so that the expiry of an earlier life is told apart.
     pub(super) incarnation: u64,
 }
@@ -61,6 +66,31 @@ impl ClusterState {
                 address: broker.advertised.clone(),
             })
             .collect()
+    }
+
+    /// Which Kafka the broker runs, or will when it starts.
+    pub(super) fn version(&self, broker: i32) -> BrokerVersion {
+        let version = self.settings.versions.get(&broker).copied();
+        version.unwrap_or_default()
+    }
+
+    /// What the broker does with clients.
+    pub(super) fn behaviour(&self, broker: i32) -> &'static Behaviour {
+        self.version(broker).behaviour()
+    }
+
+    /// The version that all brokers understand.
+    pub(super) fn common_version(&self) -> BrokerVersion {
+        let versions = self.settings.versions.values().copied();
+        versions.min().unwrap_or_default()
+    }
+
+    /// The format in which the broker stores messages.
+    pub(super) fn message_format(&self, broker: i32) -> MessageFormat {
+        let broker = self.brokers.get(&broker);
+        let protocol = broker.map(|broker| broker.protocol).unwrap_or_default();
+        let latest = protocol.behaviour().message_format;
+        latest.min(self.settings.message_format.unwrap_or(latest))
     }
 
     pub(super) fn is_registered(&self, broker: i32) -> bool {

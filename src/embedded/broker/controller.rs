@@ -196,6 +196,7 @@ impl Controller {
                 is_running: true,
                 is_registered: true,
                 is_replicating: true,
+                protocol: state.common_version(),
                 incarnation: lives.saturating_add(1),
             };
             state.brokers.insert(id, broker);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::time::Instant;
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -14,6 +13,7 @@ use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
 use crate::embedded::broker::offset_record::OffsetKey;
 use crate::embedded::broker::offset_record::StoredOffset;
 use crate::embedded::broker::request_handler::RequestHandler;
+use crate::embedded::clock::milliseconds_now;
 use crate::error::ErrorCode;
 use crate::protocol::CommittedOffset;
 use crate::protocol::FetchedOffset;
@@ -395,11 +395,6 @@ fn node(group: &str, of: &TopicPartition) -> String {
         of.topic(),
         of.partition()
     )
-}
-
-fn milliseconds_now() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    i64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Answers of a broker to those who ask for brokers and leaders.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use crate::cluster::Broker;
@@ -7,6 +8,7 @@ use crate::embedded::broker::cluster_state::ClusterState;
 use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
 use crate::embedded::broker::partition::Partition;
 use crate::embedded::broker::request_handler::RequestHandler;
+use crate::embedded::broker_version::Behaviour;
 use crate::embedded::topic_name;
 use crate::error::ErrorCode;
 use crate::protocol::MetadataRequest;
@@ -16,7 +18,8 @@ use crate::protocol::TopicMetadata;
 
 impl RequestHandler {
     /// Describes the topics, and creates those that do not exist where that is wanted.
-    pub(super) fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
+    pub(super) fn metadata(&self, request: &MetadataRequest, version: i16) -> MetadataResponse {
+        let behaviour = self.behaviour();
         // A topic that is asked for twice is answered once.
         let wanted: BTreeSet<&str> = request
             .topics
@@ -24,26 +27,34 @@ impl RequestHandler {
             .flatten()
             .map(String::as_str)
             .collect();
-        let mut created = BTreeSet::new();
+        let mut failures = BTreeMap::new();
         for topic in &wanted {
             match self.create_when_missing(topic) {
-                Ok(true) => created.insert(*topic),
-                Ok(false) => false,
-                // As in Kafka 0.8.2.2: one topic that cannot be created fails the whole request.
-                Err(code) => return Self::refuse_metadata(request, code),
-            };
+                Ok(true) => drop(failures.insert(*topic, ErrorCode::LeaderNotAvailable)),
+                Ok(false) => (),
+                Err(code) if behaviour.fails_metadata_as_a_whole => {
+                    return Self::refuse_metadata(request, code);
+                }
+                Err(ErrorCode::UnknownServerError) => {
+                    failures.insert(*topic, ErrorCode::InvalidReplicationFactor);
+                }
+                Err(code) => drop(failures.insert(*topic, code)),
+            }
         }
         self.shared().read(|state| {
             let all = || state.topics.keys().map(String::as_str).collect();
-            let wanted = if wanted.is_empty() { all() } else { wanted };
-            let topics = wanted
-                .into_iter()
-                .map(|topic| match created.contains(topic) {
-                    true => failed(topic, ErrorCode::LeaderNotAvailable),
-                    false => described(state, topic),
-                });
+            let wanted = if request.topics.is_none() {
+                all()
+            } else {
+                wanted
+            };
+            let topics = wanted.into_iter().map(|topic| match failures.get(topic) {
+                Some(code) => failed(topic, *code),
+                None => described(state, topic, version),
+            });
             MetadataResponse {
-                brokers: brokers(state),
+                brokers: brokers(state, behaviour),
+                controller: state.registered().first().map(|broker| broker.id),
                 topics: topics.collect(),
                 ..MetadataResponse::default()
             }
@@ -91,15 +102,14 @@ impl RequestHandler {
     }
 }
 
-fn brokers(state: &ClusterState) -> Vec<Broker> {
-    let behaviour = state.settings.version.behaviour();
+fn brokers(state: &ClusterState, behaviour: &Behaviour) -> Vec<Broker> {
     match behaviour.tells_brokers_without_topics || !state.topics.is_empty() {
         true => state.registered(),
         false => Vec::new(),
     }
 }
 
-fn described(state: &ClusterState, topic: &str) -> TopicMetadata {
+fn described(state: &ClusterState, topic: &str, version: i16) -> TopicMetadata {
     let Some(partitions) = state.topics.get(topic) else {
         return failed(topic, ErrorCode::UnknownTopicOrPartition);
     };
@@ -109,20 +119,22 @@ fn described(state: &ClusterState, topic: &str) -> TopicMetadata {
         topic: topic.to_owned(),
         is_internal: topic == OFFSETS_TOPIC,
         partitions: partitions
-            .map(|(number, partition)| described_partition(state, number, partition))
+            .map(|(number, partition)| described_partition(state, number, partition, version))
             .collect(),
     }
 }
 
-/// As in Kafka 0.8.2.2: replicas that are down are left out, and code 9 tells of it.
+/// As in Kafka 0.8.2.2: in version 0 replicas that are down are left out, and code 9 tells of it.
 fn described_partition(
     state: &ClusterState,
     number: i32,
     partition: &Partition,
+    version: i16,
 ) -> PartitionMetadata {
     let live = |ids: &[i32]| -> Vec<i32> {
-        let live = ids.iter().copied().filter(|id| state.is_registered(*id));
-        live.collect()
+        let ids = ids.iter().copied();
+        ids.filter(|id| version >= 1 || state.is_registered(*id))
+            .collect()
     };
     let leader = partition.leader().filter(|id| state.is_registered(*id));
     let replicas = live(partition.replicas());

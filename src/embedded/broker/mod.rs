@@ -18,6 +18,7 @@
 //!
 //! Knows nothing of consumers and their groups.
 
+mod append_rules;
 mod offset_assignment;
 mod partition;
 mod partition_log;
@@ -34,7 +35,9 @@ mod offset_record;
 
 mod coordinating;
 mod describing;
+mod fetch_sessions;
 mod fetching;
+mod finding;
 mod producing;
 mod request_handler;
 

@@ -20,9 +20,9 @@ pub(super) struct AssignedSet {
     pub(super) log_end: i64,
 }
 
-/// Gives the messages of `set` their offsets, the first one `next_offset`, and checks all of them.
+/// Gives the messages of `set` their offsets, the first one `next_offset`, and checks all of them, as brokers up to 0.9
+/// do, to which messages of another format than 0 are corrupt.
 ///
-/// Only format 0 is taken: messages of another one are corrupt to the brokers that are played here.
 /// As in Kafka 0.8.2.2: a cut end is dropped; a set with a compressed message in it becomes one compressed message of
 /// the last codec used, nested ones flattened; an entry of more than `most` bytes is refused before and after that.
 pub(super) fn assign_offsets(
@@ -95,7 +95,7 @@ fn recompress(
     })
 }
 
-fn check_size(size: usize, most: usize) -> Result<(), ErrorCode> {
+pub(super) fn check_size(size: usize, most: usize) -> Result<(), ErrorCode> {
     match size <= most {
         true => Ok(()),
         false => Err(ErrorCode::MessageTooLarge),

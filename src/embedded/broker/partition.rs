@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use crate::embedded::broker::offset_assignment::assign_offsets;
+use crate::embedded::broker::append_rules::AppendRules;
 use crate::embedded::broker::partition_log::PartitionLog;
 use crate::embedded::broker::partition_store::PartitionStore;
 use crate::error::ErrorCode;
@@ -40,6 +40,8 @@ pub(super) struct Appended {
     pub(super) base_offset: Option<i64>,
     /// The offset after the last one, which the high watermark must reach.
     pub(super) log_end: i64,
+    /// When, in milliseconds since 1970, where the messages got that for their time.
+    pub(super) log_append_time: Option<i64>,
 }
 
 impl Partition {
@@ -149,15 +151,16 @@ impl Partition {
         &mut self,
         broker: i32,
         set: &MessageSet,
-        most: usize,
+        rules: &AppendRules,
         keeps_up: impl Fn(i32) -> bool,
     ) -> Result<Appended, ErrorCode> {
         let base_offset = self.led_by(broker)?.log_end();
-        let assigned = assign_offsets(set, base_offset, most)?;
+        let assigned = rules.assign(set, base_offset)?;
         if assigned.entries.is_empty() {
             return Ok(Appended {
                 base_offset: None,
                 log_end: base_offset,
+                log_append_time: None,
             });
         }
         let log = self.logs.get_mut(&broker);
@@ -171,6 +174,7 @@ impl Partition {
         Ok(Appended {
             base_offset: Some(base_offset),
             log_end: assigned.log_end,
+            log_append_time: rules.log_append_time,
         })
     }
 
@@ -344,7 +348,18 @@ fn follow(log: &mut PartitionLog, leader: &PartitionLog) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::broker::partition_log::Oversize;
+    use crate::protocol::MessageFormat;
     use crate::protocol::MessageSetBuilder;
+
+    const RULES: AppendRules = AppendRules {
+        most: 100,
+        format: MessageFormat::V0,
+        known: MessageFormat::V0,
+        has_zstd: false,
+        flattens: true,
+        log_append_time: None,
+    };
 
     fn set(value: String) -> MessageSet {
         let mut builder = MessageSetBuilder::new();
@@ -359,7 +374,7 @@ mod tests {
     fn append(partition: &mut Partition, broker: i32, keeping_up: &[i32]) -> Appended {
         let keeps_up = |id| keeping_up.contains(&id);
         partition
-            .append(broker, &set(format!("of {broker}")), 100, keeps_up)
+            .append(broker, &set(format!("of {broker}")), &RULES, keeps_up)
             .unwrap()
     }
 
@@ -406,7 +421,7 @@ mod tests {
         assert_eq!(partition.log(1).unwrap().log_end(), 2);
         let read = |id| {
             let log = partition.log(id).unwrap();
-            log.read(0, 1000, None).unwrap().concat()
+            log.read(0, 1000, None, Oversize::Cut).unwrap().concat()
         };
         assert_eq!(read(1), read(2));
     }
@@ -447,7 +462,7 @@ mod tests {
         assert!(!partition.corrupt(1));
         let read = |id| {
             let log = partition.log(id).unwrap();
-            log.read(0, 100, None).unwrap().concat()
+            log.read(0, 100, None, Oversize::Cut).unwrap().concat()
         };
         assert_ne!(read(1), read(2));
         assert_eq!(read(2), read(3));

@@ -32,6 +32,17 @@ pub(super) struct StoredEntry {
     pub(super) bytes: Bytes,
 }
 
+/// What becomes of a first entry that is larger than what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Oversize {
+    /// It is cut.
+    Cut,
+    /// It comes whole, and nothing else.
+    Whole,
+    /// It is left out, and nothing comes.
+    LeftOut,
+}
+
 /// Why nothing can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadError {
@@ -39,6 +50,8 @@ pub(super) enum ReadError {
     OutOfRange,
     /// The broker has no code for it.
     Failed,
+    /// The offset lies behind what may be shown, and within the log.
+    AboveLimit,
 }
 
 #[derive(Clone, Debug)]
@@ -128,13 +141,12 @@ impl PartitionLog {
 
     /// The entries from the one that holds `offset` on, no further than a segment reaches, the last one cut so that
     /// there are `most` bytes at most. With a `limit`, entries are shown only as far as they lie below that offset.
-    ///
-    /// As in Kafka 0.8.2.2: an offset between `limit` and the end of the log is a failure without a code of its own.
     pub(super) fn read(
         &self,
         offset: i64,
         most: i32,
         limit: Option<i64>,
+        oversize: Oversize,
     ) -> Result<Vec<Bytes>, ReadError> {
         if offset < self.log_start || offset > self.log_end {
             return Err(ReadError::OutOfRange);
@@ -144,14 +156,14 @@ impl PartitionLog {
         }
         let most = usize::try_from(most).map_err(|_| ReadError::Failed)?;
         if limit.is_some_and(|limit| limit < offset) {
-            return Err(ReadError::Failed);
+            return Err(ReadError::AboveLimit);
         }
         let limit = limit.unwrap_or(i64::MAX);
         let first = self.segments.partition_point(|s| s.base_offset <= offset);
         let segments = self.segments.iter().skip(first.saturating_sub(1));
         let mut found = segments.map(|segment| segment.entries_from(offset));
         let entries = found.find(|entries| !entries.is_empty());
-        Ok(cut(entries.unwrap_or_default(), most, limit))
+        Ok(cut(entries.unwrap_or_default(), most, limit, oversize))
     }
 
     /// All entries from `offset` on, over all segments, for another replica.
@@ -295,7 +307,15 @@ impl Segment {
 }
 
 /// The bytes of the entries below `limit`, cut after `most` of them.
-fn cut(entries: &[StoredEntry], most: usize, limit: i64) -> Vec<Bytes> {
+fn cut(entries: &[StoredEntry], most: usize, limit: i64, oversize: Oversize) -> Vec<Bytes> {
+    let first = entries.first().filter(|entry| entry.last_offset < limit);
+    if let Some(first) = first.filter(|entry| entry.bytes.len() > most) {
+        match oversize {
+            Oversize::Cut => (),
+            Oversize::Whole => return vec![first.bytes.clone()],
+            Oversize::LeftOut => return Vec::new(),
+        }
+    }
     let mut left = most;
     let mut bytes = Vec::new();
     for entry in entries {
@@ -328,7 +348,9 @@ mod tests {
     }
 
     fn read(log: &PartitionLog, offset: i64, most: i32) -> Vec<u8> {
-        log.read(offset, most, None).unwrap().concat()
+        log.read(offset, most, None, Oversize::Cut)
+            .unwrap()
+            .concat()
     }
 
     #[test]
@@ -345,9 +367,9 @@ mod tests {
         let log = log(&[0, 1, 2]);
         assert_eq!(read(&log, 0, 12), [[0; 10].as_slice(), &[1; 2]].concat());
         assert!(read(&log, 0, 0).is_empty());
-        let below = log.read(0, 100, Some(2)).unwrap().concat();
+        let below = log.read(0, 100, Some(2), Oversize::Cut).unwrap().concat();
         assert_eq!(below, [[0; 10], [1; 10]].concat());
-        assert!(log.read(2, 100, Some(2)).unwrap().is_empty());
+        assert!(log.read(2, 100, Some(2), Oversize::Cut).unwrap().is_empty());
     }
 
     #[test]
@@ -355,13 +377,22 @@ mod tests {
         let log = log(&[0, 1, 2]);
         for outside in [-1, 4, i64::MAX] {
             assert_eq!(
-                log.read(outside, 1, None).unwrap_err(),
+                log.read(outside, 1, None, Oversize::Cut).unwrap_err(),
                 ReadError::OutOfRange
             );
         }
-        assert_eq!(log.read(2, 1, Some(1)).unwrap_err(), ReadError::Failed);
-        assert!(log.read(3, 1, Some(1)).unwrap().is_empty(), "at the end");
-        assert_eq!(log.read(0, -1, None).unwrap_err(), ReadError::Failed);
+        assert_eq!(
+            log.read(2, 1, Some(1), Oversize::Cut).unwrap_err(),
+            ReadError::AboveLimit
+        );
+        assert!(
+            log.read(3, 1, Some(1), Oversize::Cut).unwrap().is_empty(),
+            "at the end"
+        );
+        assert_eq!(
+            log.read(0, -1, None, Oversize::Cut).unwrap_err(),
+            ReadError::Failed
+        );
     }
 
     #[test]
@@ -395,7 +426,10 @@ mod tests {
     fn the_start_of_a_log_moves_within_a_segment_and_past_the_end() {
         let mut log = log(&[0, 1, 2, 3, 4]);
         log.set_log_start(1);
-        assert_eq!(log.read(0, 1, None).unwrap_err(), ReadError::OutOfRange);
+        assert_eq!(
+            log.read(0, 1, None, Oversize::Cut).unwrap_err(),
+            ReadError::OutOfRange
+        );
         assert_eq!(read(&log, 1, 10), [1; 10]);
         log.set_log_start(4);
         assert_eq!(log.size(), 10);

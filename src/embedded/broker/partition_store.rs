@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::embedded::broker::partition_log::PartitionLog;
 use crate::embedded::broker::partition_log::StoredEntry;
 use crate::protocol::EntryCursor;
+use crate::protocol::OuterEntries;
 
 /// A log in a folder: a file for each segment, named by its base offset, with the entries as they are in a message set.
 ///
@@ -173,32 +174,37 @@ fn whole_entries(bytes: &Bytes, base: i64, is_last: bool) -> Vec<StoredEntry> {
     let mut entries = Vec::new();
     let mut sound = 0;
     let mut next = base;
-    let mut cursor = EntryCursor::outer();
-    let mut start = 0;
-    while let Some(entry) = cursor.next(bytes) {
-        let end = cursor.position();
-        let rest = bytes.get(start..end).unwrap_or_default();
-        let offset = rest.first_chunk().copied().map(i64::from_be_bytes);
-        let has_end = entry
-            .as_ref()
-            .map_or_else(|e| e.resume_at().is_some(), |_| true);
-        let Some(offset) = offset.filter(|offset| has_end && *offset >= next) else {
+    for entry in OuterEntries::new(bytes) {
+        if entry.offset < next {
             break;
+        }
+        let end = entry.position.saturating_add(entry.size());
+        let stored = StoredEntry {
+            last_offset: entry.last_offset(),
+            bytes: bytes.slice(entry.position..end),
         };
-        entries.push(StoredEntry {
-            last_offset: offset,
-            bytes: bytes.slice(start..end),
-        });
-        if entry.is_ok() {
+        next = stored.last_offset.saturating_add(1);
+        let is_sound = is_sound(&stored.bytes);
+        entries.push(stored);
+        if is_sound {
             sound = entries.len();
         }
-        next = offset.saturating_add(1);
-        start = end;
     }
     if is_last {
         entries.truncate(sound);
     }
     entries
+}
+
+/// Whether the checksum of an entry is right, and what it says of itself possible.
+fn is_sound(entry: &[u8]) -> bool {
+    let mut cursor = EntryCursor::outer();
+    while let Some(found) = cursor.next(entry) {
+        if found.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 fn joined(entries: &[StoredEntry]) -> Vec<u8> {

@@ -3,12 +3,16 @@
 use std::time::Instant;
 
 use crate::cluster::TopicPartition;
+use crate::embedded::broker::append_rules::AppendRules;
 use crate::embedded::broker::cluster_state::ClusterState;
 use crate::embedded::broker::cluster_state::OFFSETS_TOPIC;
 use crate::embedded::broker::partition::Appended;
 use crate::embedded::broker::request_handler::RequestHandler;
+use crate::embedded::clock::milliseconds_now;
 use crate::error::ErrorCode;
+use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
+use crate::protocol::OuterEntries;
 use crate::protocol::ProducePartition;
 use crate::protocol::ProduceRequest;
 use crate::protocol::ProduceResponse;
@@ -18,11 +22,16 @@ use crate::thread::StopSignal;
 
 impl RequestHandler {
     /// Appends, and waits for the replicas that the request wants.
-    pub(super) fn produce(&self, request: &ProduceRequest, stop: &StopSignal) -> ProduceResponse {
+    pub(super) fn produce(
+        &self,
+        request: &ProduceRequest,
+        version: i16,
+        stop: &StopSignal,
+    ) -> ProduceResponse {
         let mut outcomes: Vec<ProducedPartition> = Vec::new();
         let mut ends = Vec::new();
         for wanted in &request.partitions {
-            let outcome = self.append(wanted, request.acks);
+            let outcome = self.append(wanted, version, request.acks);
             if let Ok(appended) = outcome {
                 ends.push((outcomes.len(), appended.log_end));
             }
@@ -50,9 +59,17 @@ impl RequestHandler {
         }
     }
 
-    fn append(&self, wanted: &ProducePartition, acks: RequiredAcks) -> Result<Appended, ErrorCode> {
+    fn append(
+        &self,
+        wanted: &ProducePartition,
+        version: i16,
+        acks: RequiredAcks,
+    ) -> Result<Appended, ErrorCode> {
         if wanted.topic_partition.topic() == OFFSETS_TOPIC {
             return Err(ErrorCode::InvalidTopic);
+        }
+        if version >= 3 && !is_one_batch(&wanted.message_set) {
+            return Err(ErrorCode::CorruptMessage);
         }
         self.append_set(&wanted.topic_partition, &wanted.message_set, acks)
     }
@@ -66,9 +83,9 @@ impl RequestHandler {
     ) -> Result<Appended, ErrorCode> {
         self.shared().change(|state| {
             check(state, of, set, acks)?;
-            let most = state.settings.message_max_bytes;
+            let rules = AppendRules::of(state, self.id(), milliseconds_now());
             let appended = state.change_partition(of, |partition, keeps_up| {
-                partition.append(self.id(), set, most, keeps_up)
+                partition.append(self.id(), set, &rules, keeps_up)
             });
             appended.unwrap_or(Err(ErrorCode::UnknownTopicOrPartition))
         })
@@ -141,11 +158,19 @@ fn check(
     }
 }
 
+/// As in Kafka 0.11: from version 3 on a request carries one record batch for each partition.
+fn is_one_batch(set: &MessageSet) -> bool {
+    let mut entries = OuterEntries::new(set.as_bytes());
+    let first = entries.next();
+    first.is_some_and(|entry| entry.magic() == MessageFormat::V2.magic())
+        && entries.rest().is_empty()
+}
+
 fn produced(of: &TopicPartition, outcome: Result<Appended, ErrorCode>) -> ProducedPartition {
     ProducedPartition {
         topic_partition: of.clone(),
         error: outcome.as_ref().err().copied(),
         base_offset: outcome.ok().and_then(|appended| appended.base_offset),
-        log_append_time: None,
+        log_append_time: outcome.ok().and_then(|appended| appended.log_append_time),
     }
 }

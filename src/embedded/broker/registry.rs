@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde_json::Map;
 use serde_json::Value;
@@ -11,6 +10,7 @@ use serde_json::json;
 use crate::cluster::TopicPartition;
 use crate::embedded::broker::cluster_state::BrokerState;
 use crate::embedded::broker::partition::Partition;
+use crate::embedded::clock::milliseconds_now;
 use crate::embedded::zookeeper::CreateMode;
 use crate::embedded::zookeeper::EmbeddedZooKeeper;
 use crate::embedded::zookeeper::LocalSession;
@@ -53,15 +53,10 @@ impl Registry {
         Ok(())
     }
 
-    /// Registers a broker in this version of registrations, under a new session if the old one has ended.
-    pub(super) fn write_broker(
-        &mut self,
-        id: i32,
-        broker: &BrokerState,
-        version: i32,
-    ) -> Result<(), NodeError> {
+    /// Registers a broker, under a new session if the old one has ended.
+    pub(super) fn write_broker(&mut self, id: i32, broker: &BrokerState) -> Result<(), NodeError> {
         let path = format!("/brokers/ids/{id}");
-        let data = broker_json(broker, version).to_string();
+        let data = broker_json(broker).to_string();
         self.write_ephemeral(id, &path, data.as_bytes())
     }
 
@@ -213,7 +208,8 @@ fn is_open(session: &LocalSession) -> bool {
     session.exists("/") != Err(NodeError::SessionExpired)
 }
 
-fn broker_json(broker: &BrokerState, version: i32) -> Value {
+fn broker_json(broker: &BrokerState) -> Value {
+    let version = broker.protocol.behaviour().registration;
     let address = &broker.advertised;
     let mut registration = json!({
         "jmx_port": -1,
@@ -222,15 +218,21 @@ fn broker_json(broker: &BrokerState, version: i32) -> Value {
         "version": version,
         "port": address.port,
     });
-    if let Some(fields) = registration.as_object_mut().filter(|_| version > 1) {
+    let Some(fields) = registration.as_object_mut() else {
+        return registration;
+    };
+    if version >= 2 {
         let endpoints = json!([format!("PLAINTEXT://{address}")]);
         fields.insert(String::from("endpoints"), endpoints);
+    }
+    if version >= 4 {
+        let protocols = json!({"PLAINTEXT": "PLAINTEXT"});
+        fields.insert(String::from("listener_security_protocol_map"), protocols);
     }
     registration
 }
 
 /// Milliseconds since 1970, as text.
 fn timestamp() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.unwrap_or_default().as_millis().to_string()
+    milliseconds_now().to_string()
 }

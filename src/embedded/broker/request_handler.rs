@@ -6,11 +6,15 @@ use std::sync::Arc;
 use crate::embedded::broker::cluster_state::SharedState;
 use crate::embedded::broker::controller::Controller;
 use crate::embedded::broker::coordinating::OffsetCache;
+use crate::embedded::broker::fetch_sessions::FetchSessions;
 use crate::embedded::broker_version::Behaviour;
+use crate::embedded::broker_version::Unreadable;
 use crate::embedded::faults::AnswerFault;
 use crate::embedded::faults::Api;
 use crate::embedded::faults::BrokerFaults;
 use crate::error::ErrorCode;
+use crate::protocol::ApiVersionsRequest;
+use crate::protocol::ApiVersionsResponse;
 use crate::protocol::FetchRequest;
 use crate::protocol::FindCoordinatorRequest;
 use crate::protocol::ListOffsetsRequest;
@@ -28,12 +32,12 @@ use crate::thread::StopSignal;
 #[derive(Debug)]
 pub(super) struct RequestHandler {
     id: i32,
-    behaviour: &'static Behaviour,
     shared: Arc<SharedState>,
     controller: Arc<Controller>,
     faults: Arc<BrokerFaults>,
     /// The offsets of the groups that this broker coordinates.
     offsets: OffsetCache,
+    sessions: FetchSessions,
 }
 
 /// What goes out after a request.
@@ -58,11 +62,11 @@ impl RequestHandler {
     ) -> Self {
         Self {
             id,
-            behaviour: shared.read(|state| state.settings.version.behaviour()),
             shared,
             controller,
             faults,
             offsets: OffsetCache::default(),
+            sessions: FetchSessions::default(),
         }
     }
 
@@ -79,7 +83,11 @@ impl RequestHandler {
     }
 
     pub(super) fn behaviour(&self) -> &'static Behaviour {
-        self.behaviour
+        self.shared.read(|state| state.behaviour(self.id))
+    }
+
+    pub(super) fn sessions(&self) -> &FetchSessions {
+        &self.sessions
     }
 
     pub(super) fn offsets(&self) -> &OffsetCache {
@@ -94,7 +102,7 @@ impl RequestHandler {
     pub(super) fn handle<R: Read>(&self, frame: &mut Reader<R>, stop: &StopSignal) -> Reply {
         let header = match RequestHeader::decode(frame) {
             Ok(header) => header,
-            Err(error) => return self.refused(&error),
+            Err(error) => return self.refused(None, &error),
         };
         match header.api_key {
             ProduceRequest::KEY => self.handle_produce(&header, frame, stop),
@@ -102,27 +110,28 @@ impl RequestHandler {
                 Api::Fetch,
                 &header,
                 frame,
-                |request| self.fetch(request, stop),
+                |request, version| self.fetch(request, version, stop),
                 Self::refuse_fetch,
             ),
             ListOffsetsRequest::KEY => self.answer(
                 Api::ListOffsets,
                 &header,
                 frame,
-                |request| self.list_offsets(request),
+                |request, version| self.list_offsets(request, version),
                 Self::refuse_list_offsets,
             ),
             MetadataRequest::KEY => self.answer(
                 Api::Metadata,
                 &header,
                 frame,
-                |request| self.metadata(request),
+                |request, version| self.metadata(request, version),
                 Self::refuse_metadata,
             ),
             OffsetCommitRequest::KEY | OffsetFetchRequest::KEY | FindCoordinatorRequest::KEY => {
                 self.handle_group(&header, frame, stop)
             }
-            unknown => self.refused(&format!("unknown api key {unknown}")),
+            ApiVersionsRequest::KEY => self.handle_api_versions(&header, frame),
+            unknown => self.refused(None, &format!("unknown api key {unknown}")),
         }
     }
 
@@ -139,8 +148,8 @@ impl RequestHandler {
             Api::Produce,
             header,
             frame,
-            |request: &ProduceRequest| {
-                let response = self.produce(request, stop);
+            |request: &ProduceRequest, version| {
+                let response = self.produce(request, version, stop);
                 is_answered = request.is_answered();
                 has_failed = response.partitions.iter().any(|p| p.error.is_some());
                 response
@@ -152,6 +161,38 @@ impl RequestHandler {
             Reply::Frame(_) if !has_failed => Reply::Nothing,
             _ => Reply::Close,
         }
+    }
+
+    /// Says what is served. As in Kafka 0.10: who asks in a version that is too high hears so in version 0.
+    fn handle_api_versions<R: Read>(&self, header: &RequestHeader, frame: &mut Reader<R>) -> Reply {
+        let behaviour = self.behaviour();
+        let is_known = behaviour.layout(Api::ApiVersions, 0).is_some();
+        let is_served = behaviour
+            .layout(Api::ApiVersions, header.api_version)
+            .is_some();
+        if is_known && !is_served {
+            let response = ApiVersionsResponse {
+                error: Some(ErrorCode::UnsupportedVersion),
+                api_versions: Vec::new(),
+            };
+            return match response_frame(&response, 0, header.correlation_id, Vec::new()) {
+                Ok(frame) => Reply::Frame(frame),
+                Err(error) => self.refused(Some(Api::ApiVersions), &error),
+            };
+        }
+        self.answer(
+            Api::ApiVersions,
+            header,
+            frame,
+            |_: &ApiVersionsRequest, _| ApiVersionsResponse {
+                error: None,
+                api_versions: behaviour.served(),
+            },
+            |_, code| ApiVersionsResponse {
+                error: Some(code),
+                api_versions: Vec::new(),
+            },
+        )
     }
 
     /// What a group asks of its coordinator.
@@ -167,7 +208,7 @@ impl RequestHandler {
                 Api::OffsetCommit,
                 header,
                 frame,
-                |request| match is_in_zookeeper {
+                |request, _| match is_in_zookeeper {
                     true => self.commit_to_zookeeper(request),
                     false => self.commit_to_log(request, stop),
                 },
@@ -177,7 +218,7 @@ impl RequestHandler {
                 Api::OffsetFetch,
                 header,
                 frame,
-                |request| match is_in_zookeeper {
+                |request, _| match is_in_zookeeper {
                     true => self.offsets_of_zookeeper(request),
                     false => self.offsets_of_log(request),
                 },
@@ -187,7 +228,7 @@ impl RequestHandler {
                 Api::FindCoordinator,
                 header,
                 frame,
-                |request| self.find_coordinator(request),
+                |request, _| self.find_coordinator(request),
                 Self::refuse_coordinator,
             ),
         }
@@ -199,11 +240,11 @@ impl RequestHandler {
         api: Api,
         header: &RequestHeader,
         frame: &mut Reader<R>,
-        carry_out: impl FnOnce(&Q) -> Q::Response,
+        carry_out: impl FnOnce(&Q, i16) -> Q::Response,
         refuse: impl FnOnce(&Q, ErrorCode) -> Q::Response,
     ) -> Reply {
-        let Some(version) = self.behaviour.layout(api, header.api_version) else {
-            return self.refused(&format!("{} v{}", Q::API, header.api_version));
+        let Some(version) = self.behaviour().layout(api, header.api_version) else {
+            return self.refused(Some(api), &format!("{} v{}", Q::API, header.api_version));
         };
         let decoded = Q::decode(version, frame).and_then(|request| {
             frame.skip_rest()?;
@@ -211,13 +252,13 @@ impl RequestHandler {
         });
         let request = match decoded {
             Ok(request) => request,
-            Err(error) => return self.refused(&error),
+            Err(error) => return self.refused(Some(api), &error),
         };
         log::debug!("broker {} carries out {} v{version}", self.id, Q::API);
         let fault = self.faults.take_answer(api);
         let response = match fault {
             Some(AnswerFault::Error(code)) => refuse(&request, code),
-            _ => carry_out(&request),
+            _ => carry_out(&request, version),
         };
         let correlation_id = match fault {
             Some(AnswerFault::WrongCorrelationId) => header.correlation_id.wrapping_sub(1),
@@ -233,12 +274,13 @@ impl RequestHandler {
         }
     }
 
-    /// What becomes of a request that cannot be read.
-    fn refused(&self, reason: &dyn std::fmt::Display) -> Reply {
+    /// What becomes of a request that cannot be read; `None` for one that is not known at all.
+    fn refused(&self, api: Option<Api>, reason: &dyn std::fmt::Display) -> Reply {
         log::debug!("broker {} refuses a request: {reason}", self.id);
-        match self.behaviour.hangs_up {
-            true => Reply::Close,
-            false => Reply::Nothing,
+        match self.behaviour().unreadable {
+            Unreadable::Silence => Reply::Nothing,
+            Unreadable::SilenceToFetch if api == Some(Api::Fetch) => Reply::Nothing,
+            Unreadable::SilenceToFetch | Unreadable::Closes => Reply::Close,
         }
     }
 }

@@ -25,6 +25,8 @@ use crate::protocol::Reader;
 use crate::protocol::RequiredAcks;
 use crate::protocol::Response;
 
+mod later_versions;
+
 /// The bytes of a recorded frame, its size in front.
 fn recorded(name: &str, side: &str) -> Vec<u8> {
     let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

@@ -16,7 +16,7 @@ use crate::protocol::Request;
 
 /// What a broker of a later line keeps for the one session it has.
 #[derive(Default)]
-struct Later {
+pub(super) struct Later {
     /// Positions by partition.
     session: Mutex<BTreeMap<i32, i64>>,
     requests: Mutex<Vec<FetchRequest>>,
@@ -71,6 +71,24 @@ fn start_with_infos(
     let limits = [("fetch.max.bytes", "5000"), ("fetch.wait.max.ms", "5")];
     let properties = [&limits[..], properties].concat();
     Bench::start_with_infos(cluster, vec![broker], starts, &properties, None, make)
+}
+
+/// A broker of a later line with nothing to read, which answers look-ups in its own way.
+pub(super) fn start_answering(
+    later: &Arc<Later>,
+    answer: impl Fn(ListOffsetsRequest) -> ListOffsetsResponse + Send + Sync + 'static,
+) -> Bench {
+    let cluster = Arc::new(Cluster::default());
+    *cluster.registration.lock() = Some(4);
+    cluster.silent.lock().push(0);
+    let (of_fetch, later) = (Arc::clone(&cluster), Arc::clone(later));
+    let broker = scripted(&cluster)
+        .answer(move |_: ApiVersionsRequest| serving(11))
+        .answer(move |request: FetchRequest| later.fetch(&of_fetch, request))
+        .answer(answer)
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    Bench::start_on(cluster, vec![broker], &[Some(0)], &[])
 }
 
 fn serving(most: i16) -> ApiVersionsResponse {

@@ -41,6 +41,8 @@ mod record_batch;
 mod varint;
 
 mod builder;
+#[cfg(feature = "embedded")]
+mod conversion;
 mod messages;
 mod set;
 
@@ -51,6 +53,14 @@ pub(crate) use aborted_transactions::AbortedTransactions;
 pub use builder::MessageSetBuilder;
 pub use builder::NewMessage;
 pub use codec::Codec;
+#[cfg(feature = "embedded")]
+pub(crate) use conversion::ConversionError;
+#[cfg(feature = "embedded")]
+pub(crate) use conversion::down_convert;
+#[cfg(feature = "embedded")]
+pub(crate) use conversion::rebuild;
+#[cfg(feature = "embedded")]
+pub(crate) use conversion::set_log_append_time;
 pub use corrupt_message::CorruptMessage;
 pub use corrupt_message::CorruptReason;
 pub(crate) use entry_cursor::Entry;

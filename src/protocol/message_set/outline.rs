@@ -6,6 +6,9 @@ use crate::protocol::message_set::entry_cursor::claimed_last_offset;
 use crate::protocol::message_set::entry_cursor::framing;
 use crate::protocol::message_set::format::MessageFormat;
 
+/// Magic of a record batch, whose offset is that of its first record.
+const BATCH: u8 = 2;
+
 /// The offset of a filler: -1.
 const FILLER: [u8; 8] = [0xff; 8];
 
@@ -35,6 +38,13 @@ pub(crate) enum SetEnd {
     },
     /// In the filler with which brokers from 2.0 on keep the promised size after converting to an older format.
     Filler,
+    /// In an entry that claims an offset which no message of the log has yet.
+    Beyond {
+        /// The last offset it claims.
+        last: i64,
+        /// Where the record batch behind it begins, if one is there and sane.
+        next: Option<i64>,
+    },
     /// In an entry that claims to be shorter than any message: the set is corrupt from here on.
     TooShort {
         /// The offset it claims.
@@ -49,10 +59,29 @@ pub(crate) enum SetEnd {
 impl Outline {
     /// Outline of the set.
     pub(crate) fn of(set: &[u8]) -> Self {
+        Self::within(set, None)
+    }
+
+    /// Outline of a set from a log that is shown up to offset `limit`: an entry that reaches beyond it is damaged, as its
+    /// checksum would tell, and ends the whole entries.
+    pub(crate) fn within(set: &[u8], limit: Option<i64>) -> Self {
         let mut entries = OuterEntries::new(set);
         let mut last_offset = None;
-        for entry in &mut entries {
-            last_offset = Some(entry.last_offset());
+        while let Some(entry) = entries.next() {
+            let last = entry.last_offset();
+            if limit.is_some_and(|limit| last >= limit) {
+                let following = entries.next().filter(|next| next.magic() == BATCH);
+                let next = following.map(|next| next.offset);
+                return Self {
+                    valid_bytes: entry.position,
+                    last_offset,
+                    end: SetEnd::Beyond {
+                        last,
+                        next: next.filter(|next| limit.is_some_and(|limit| *next < limit)),
+                    },
+                };
+            }
+            last_offset = Some(last);
         }
         Self {
             valid_bytes: entries.position,

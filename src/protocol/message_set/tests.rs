@@ -93,6 +93,27 @@ fn first_error(set: &MessageSet) -> CorruptMessage {
 }
 
 #[test]
+fn an_entry_beyond_the_log_ends_the_whole_ones_and_names_the_batch_behind_it() {
+    let batch = |offset: i64| {
+        let mut set = MessageSetBuilder::new().in_format(MessageFormat::V2);
+        set.message(offset, None, Some(b"value")).unwrap();
+        set.build().unwrap().as_bytes().to_vec()
+    };
+    let set = [batch(3), batch(90), batch(5)].concat();
+    let first = batch(3).len();
+    let outline = Outline::within(&set, Some(10));
+    let end = SetEnd::Beyond {
+        last: 90,
+        next: Some(5),
+    };
+    assert_eq!(outline.end, end);
+    assert_eq!((outline.valid_bytes, outline.last_offset), (first, Some(3)));
+    assert_eq!(Outline::within(&set, Some(91)), Outline::of(&set));
+    let alone = Outline::within(&set[first..], Some(90));
+    assert_eq!((alone.valid_bytes, alone.last_offset), (0, None));
+}
+
+#[test]
 fn a_compressed_set_gives_every_message_with_its_own_offset() {
     for codec in CODECS {
         let set = wrapped(codec, &plain(0..10));
