@@ -27,6 +27,15 @@ mod stats;
 mod thread;
 mod zk;
 
+/// Compiles the examples of the documents that need no feature.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../docs/migration.md")]
+    struct Migration;
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}
+
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -90,6 +99,7 @@ pub use net::SyncProducer;
 pub use net::SyncProducerOptions;
 pub use protocol::Header;
 pub use protocol::Headers;
+pub use protocol::OffsetTime;
 pub use protocol::Timestamp;
 pub use protocol::TimestampType;
 pub use stats::PartitionStats;

@@ -24,7 +24,7 @@ main() {
     step cargo fmt --check
     step cargo clippy --quiet --all-targets --all-features -- -D warnings
     step cargo clippy --quiet --all-targets --no-default-features -- -D warnings
-    RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --no-deps --all-features
+    RUSTDOCFLAGS="-D warnings" step cargo doc --quiet --no-deps --all-features --document-private-items
     if [ -n "$quick" ]; then
         step cargo test
         return

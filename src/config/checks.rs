@@ -89,13 +89,18 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         )?,
         unrecognised_keys: Vec::new(),
     };
+    Ok(checked(config, from))
+}
+
+/// With the keys that nobody has read.
+fn checked(config: ConsumerConfig, from: PropertyReader) -> ConsumerConfig {
     if let Some(warning) = short_rebalance(&config) {
         log::warn!("{warning}");
     }
-    Ok(ConsumerConfig {
+    ConsumerConfig {
         unrecognised_keys: from.unrecognised(),
         ..config
-    })
+    }
 }
 
 fn ms(millis: u64) -> Duration {

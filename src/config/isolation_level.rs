@@ -1,9 +1,6 @@
 //! The values of `isolation.level`.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::error::Error;
+use crate::config::choices::choices;
 
 /// `isolation.level`: which messages of transactions are delivered (KIP-98).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,26 +12,7 @@ pub enum IsolationLevel {
     ReadCommitted,
 }
 
-impl fmt::Display for IsolationLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ReadUncommitted => "read_uncommitted",
-            Self::ReadCommitted => "read_committed",
-        })
-    }
-}
-
-impl FromStr for IsolationLevel {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "read_uncommitted" => Ok(Self::ReadUncommitted),
-            "read_committed" => Ok(Self::ReadCommitted),
-            _ => Err(Error::InvalidConfig {
-                key: String::from("isolation.level"),
-                reason: format!("`{text}` is neither `read_uncommitted` nor `read_committed`"),
-            }),
-        }
-    }
-}
+choices!(IsolationLevel, "isolation.level", any_case: false, {
+    ReadUncommitted: "read_uncommitted",
+    ReadCommitted: "read_committed",
+});

@@ -25,6 +25,7 @@ mod partition_assignment_strategy;
 mod round_robin_version;
 
 mod checks;
+mod choices;
 mod property_file;
 mod property_reader;
 

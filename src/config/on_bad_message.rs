@@ -1,9 +1,6 @@
 //! The values of `on.bad.message`.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::error::Error;
+use crate::config::choices::choices;
 
 /// `on.bad.message`: what follows a corrupt or too large message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,26 +11,7 @@ pub enum OnBadMessage {
     Skip,
 }
 
-impl fmt::Display for OnBadMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fail => "fail",
-            Self::Skip => "skip",
-        })
-    }
-}
-
-impl FromStr for OnBadMessage {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "fail" => Ok(Self::Fail),
-            "skip" => Ok(Self::Skip),
-            _ => Err(Error::InvalidConfig {
-                key: String::from("on.bad.message"),
-                reason: format!("`{text}` is neither `fail` nor `skip`"),
-            }),
-        }
-    }
-}
+choices!(OnBadMessage, "on.bad.message", any_case: false, {
+    Fail: "fail",
+    Skip: "skip",
+});

@@ -1,9 +1,6 @@
 //! The values of `partition.assignment.strategy`.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::error::Error;
+use crate::config::choices::choices;
 
 /// `partition.assignment.strategy`: how partitions are dealt out to the threads of a group.
 ///
@@ -17,26 +14,7 @@ pub enum PartitionAssignmentStrategy {
     RoundRobin,
 }
 
-impl fmt::Display for PartitionAssignmentStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Range => "range",
-            Self::RoundRobin => "roundrobin",
-        })
-    }
-}
-
-impl FromStr for PartitionAssignmentStrategy {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "range" => Ok(Self::Range),
-            "roundrobin" => Ok(Self::RoundRobin),
-            _ => Err(Error::InvalidConfig {
-                key: String::from("partition.assignment.strategy"),
-                reason: format!("`{text}` is neither `range` nor `roundrobin`"),
-            }),
-        }
-    }
-}
+choices!(PartitionAssignmentStrategy, "partition.assignment.strategy", any_case: false, {
+    Range: "range",
+    RoundRobin: "roundrobin",
+});

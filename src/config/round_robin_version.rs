@@ -1,9 +1,6 @@
 //! The values of `roundrobin.version`.
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::error::Error;
+use crate::config::choices::choices;
 
 /// `roundrobin.version`: as the members of which Kafka `roundrobin` deals out.
 ///
@@ -22,28 +19,8 @@ pub enum RoundRobinVersion {
     V1_0,
 }
 
-impl fmt::Display for RoundRobinVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V0_8_2 => "0.8.2",
-            Self::V0_10_2 => "0.10.2",
-            Self::V1_0 => "1.0",
-        })
-    }
-}
-
-impl FromStr for RoundRobinVersion {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "0.8.2" => Ok(Self::V0_8_2),
-            "0.10.2" => Ok(Self::V0_10_2),
-            "1.0" => Ok(Self::V1_0),
-            _ => Err(Error::InvalidConfig {
-                key: String::from("roundrobin.version"),
-                reason: format!("`{text}` is none of `0.8.2`, `0.10.2` and `1.0`"),
-            }),
-        }
-    }
-}
+choices!(RoundRobinVersion, "roundrobin.version", any_case: false, {
+    V0_8_2: "0.8.2",
+    V0_10_2: "0.10.2",
+    V1_0: "1.0",
+});

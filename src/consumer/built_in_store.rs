@@ -1,7 +1,6 @@
 //! The offset store that a configuration asks for.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::config::ConsumerConfig;
 use crate::config::OffsetsStorage;
@@ -81,5 +80,5 @@ fn kafka_offsets(
 
 fn lease_of(zk: &Arc<ZkClient>) -> Lease {
     let zk = Arc::clone(zk);
-    Arc::new(move |session| zk.session_id() == Some(session) && Instant::now() < zk.lease_ends())
+    Arc::new(move |session| zk.is_leased(session))
 }

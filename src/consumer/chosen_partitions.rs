@@ -98,29 +98,34 @@ impl ChosenPartitions {
             generation: GENERATION,
             partitions: owned.partitions.len(),
         };
+        let infos: Vec<_> = owned.infos().cloned().collect();
+        parts.committer.publish(owned);
+        // Before anybody looks at the session, whose state may be another one by then.
+        parts.state.set(consuming.clone());
         let session = SessionEvents {
             zk_events,
-            consuming: consuming.clone(),
+            consuming,
             state: Arc::clone(&parts.state),
             stats: Arc::clone(&parts.stats),
             events: parts.sender.clone(),
         };
-        let session_events =
-            ShutdownableThread::start("session-events", move |stop| session.run(&stop))?;
-        let infos: Vec<_> = owned.infos().cloned().collect();
-        parts.committer.publish(owned);
-        if let Err(error) = parts.fetchers.start(infos) {
-            // What it has taken over already must not be fetched by the next start.
-            parts.fetchers.stop();
-            parts.committer.withdraw();
-            return Err(error);
+        let started = parts.fetchers.start(infos).and_then(|()| {
+            ShutdownableThread::start("session-events", move |stop| session.run(&stop))
+        });
+        match started {
+            Ok(session_events) => Ok(Chosen {
+                queues,
+                session_events,
+                auto_commit,
+            }),
+            Err(error) => {
+                // What is taken over already must not be fetched by the next start.
+                parts.fetchers.stop();
+                parts.committer.withdraw();
+                parts.state.set(ConnectorState::Created);
+                Err(error)
+            }
         }
-        parts.state.set(consuming);
-        Ok(Chosen {
-            queues,
-            session_events,
-            auto_commit,
-        })
     }
 
     /// A partition that nobody can fetch is a typing error more often than one that comes later.

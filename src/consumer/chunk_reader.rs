@@ -46,7 +46,7 @@ pub(crate) enum Rest {
     More,
     /// Nothing that may be delivered.
     End,
-    /// Something that must wait until the partition is resumed.
+    /// Something that a pause holds, or held a moment ago.
     Paused,
     Corrupt(CorruptEntry),
 }
@@ -61,8 +61,8 @@ struct Level {
 
 impl ChunkReader {
     pub(crate) fn new(chunk: Chunk, limit: usize) -> Self {
-        let consumed = chunk.info.consumed();
-        let position = consumed.map_or(chunk.fetch_offset, |next| next.max(chunk.fetch_offset));
+        // Not where the application has come to: that lags behind what it was given, also over a reset backwards.
+        let position = chunk.fetch_offset;
         let fetched_bytes = chunk.message_set.len();
         let buffer = Arc::new(MessageBuffer {
             topic_partition: chunk.info.topic_partition().clone(),
@@ -146,14 +146,14 @@ impl ChunkReader {
         }
     }
 
-    /// Why a message is not delivered. A partition that is both paused and outdated has nothing worth keeping either,
-    /// which is found out when it is rewound.
+    /// Why a message is not delivered. What is not outdated was held by a pause, be it over by now, and is still to
+    /// come.
     #[cold]
     fn held_back(&self) -> Rest {
-        if self.info.is_paused() {
-            return Rest::Paused;
+        if self.info.is_outdated(self.epoch) {
+            return Rest::End;
         }
-        Rest::End
+        Rest::Paused
     }
 
     /// Opens a wrapper, or leaves the one that has come to its end. Otherwise says what is there.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use parking_lot::MutexGuard;
 
 use crate::cluster::TopicPartition;
+use crate::consumer::application_code::guarded;
 use crate::consumer::offset_store::OffsetCall;
 use crate::consumer::offset_store::OffsetStore;
 use crate::consumer::owned_partitions::OwnedPartitions;
@@ -69,7 +70,7 @@ impl Committer {
         stop: &StopSignal,
     ) -> Result<HashMap<TopicPartition, i64>, Error> {
         let call = OffsetCall::new(session, stop);
-        let fetched = self.store.fetch(partitions, &call);
+        let fetched = guarded(|| self.store.fetch(partitions, &call));
         let mut offsets = fetched.map_err(|error| Error::of_store("fetching offsets", error))?;
         offsets.retain(|_, offset| *offset >= 0);
         Ok(offsets)
@@ -193,7 +194,7 @@ impl Committer {
         offsets: &[(TopicPartition, i64)],
         call: &OffsetCall,
     ) -> Result<Offsets, Error> {
-        let results = self.store.commit(offsets, call).map_err(|error| {
+        let results = guarded(|| self.store.commit(offsets, call)).map_err(|error| {
             self.count_failures(offsets.len());
             Error::of_store("committing offsets", error)
         })?;
@@ -252,6 +253,20 @@ mod tests {
     struct Notebook {
         written: Mutex<Offsets>,
         outcomes: Mutex<VecDeque<Outcome>>,
+        /// Panics once when it is asked to fetch, and once when it is asked to commit.
+        panics: Mutex<Vec<&'static str>>,
+    }
+
+    impl Notebook {
+        fn may_panic(&self, call: &str) {
+            let mut panics = self.panics.lock();
+            let panicking = panics.iter().position(|of| *of == call);
+            if let Some(index) = panicking {
+                panics.remove(index);
+                drop(panics);
+                panic!("in {call}");
+            }
+        }
     }
 
     impl OffsetStore for Notebook {
@@ -260,6 +275,7 @@ mod tests {
             _partitions: &[TopicPartition],
             _call: &OffsetCall,
         ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
+            self.may_panic("fetch");
             Ok(HashMap::new())
         }
 
@@ -268,6 +284,7 @@ mod tests {
             offsets: &[(TopicPartition, i64)],
             _call: &OffsetCall,
         ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
+            self.may_panic("commit");
             if let Some(outcome) = self.outcomes.lock().pop_front() {
                 return outcome;
             }
@@ -377,6 +394,28 @@ mod tests {
         let error = bench.commit_owned(2).unwrap_err();
         assert!(matches!(error, Error::Closed), "{error}");
         assert_eq!(bench.written(), []);
+    }
+
+    #[test]
+    fn a_panic_of_a_store_is_an_error_and_ends_no_thread() {
+        // It ended `auto-commit` or `rebalance`: nothing was committed any more, or nothing rebalanced, and only the
+        // standard error told.
+        let bench = Bench::new();
+        bench.own();
+        bench.notebook.panics.lock().extend(["fetch", "commit"]);
+        let stop = bench.stop.signal();
+        let fetch = || bench.committer.fetch(&[partition(0)], Some(SESSION), &stop);
+        let error = fetch().unwrap_err();
+        assert!(error.is_retriable());
+        assert_eq!(
+            error.chain(),
+            "offset store: fetching offsets: panicked: in fetch"
+        );
+        assert!(fetch().unwrap().is_empty());
+        let error = bench.commit_owned(1).unwrap_err();
+        assert!(error.chain().ends_with("panicked: in commit"), "{error}");
+        bench.commit_owned(1).unwrap();
+        assert_eq!(bench.written(), [(partition(0), 5)]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The public object: one member of a group.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -306,14 +307,24 @@ impl ConsumerConnector {
         }
     }
 
-    /// The partitions of the group are about to be released.
+    /// The partitions of the group are about to be released, or are lost already: nobody has followed the session
+    /// since the rebalances ended.
     fn tell_listener(&self) {
         let owned = self.parts.ownership.current();
-        if owned.session.is_none() || !self.parts.listener.is_set() {
+        let is_told = self.parts.listener.is_set() && !owned.partitions.is_empty();
+        let Some(session) = owned.session.filter(|_| is_told) else {
             return;
-        }
+        };
         for info in owned.infos() {
             info.revoke();
+        }
+        if !self.parts.zk.is_leased(session) {
+            if self.parts.config.auto_commit_enable() {
+                self.parts.committer.report(Err(Error::SessionExpired));
+            }
+            self.parts.committer.withdraw();
+            self.parts.listener.lose(&owned);
+            return;
         }
         // However long it takes, what it commits, and the commit after it, are not cut short.
         self.parts.zk.cancel_later();
@@ -357,6 +368,15 @@ fn check_offset((partition, offset): &(TopicPartition, i64)) -> Result<(), Error
         });
     }
     Ok(())
+}
+
+impl fmt::Debug for ConsumerConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumerConnector")
+            .field("member_id", &self.parts.member_id)
+            .field("state", &self.parts.state.get())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for ConsumerConnector {

@@ -23,14 +23,14 @@ impl ConsumerConnector {
     /// [`Error::MessageStreamsExist`] after the streams were created: it would have missed what they own.
     pub fn set_rebalance_listener(
         &self,
-        listener: Box<dyn RebalanceListener>,
+        listener: impl RebalanceListener + 'static,
     ) -> Result<(), Error> {
         self.check_caller()?;
         let group = self.group.lock();
         if group.zk_events.is_none() {
             return Err(Error::MessageStreamsExist);
         }
-        self.parts.listener.set(listener);
+        self.parts.listener.set(Box::new(listener));
         Ok(())
     }
 

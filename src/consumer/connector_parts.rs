@@ -179,7 +179,11 @@ impl ConnectorParts {
         let committer = Arc::clone(&self.committer);
         let body = move |stop: StopSignal| {
             while stop.pause(interval) {
-                committer.report(committer.commit_owned(1, &stop));
+                let outcome = committer.commit_owned(1, &stop);
+                // One that the shutdown cut short is followed by the last commit, which tells how it ended.
+                if !stop.is_stopped() {
+                    committer.report(outcome);
+                }
             }
         };
         ShutdownableThread::start("auto-commit", body).map(Some)

@@ -29,3 +29,16 @@ pub(crate) enum Deferred {
         log: Option<Range<i64>>,
     },
 }
+
+/// Whether the application is told why fetching stopped at `offset`. Under a pause it is not: that is met again after
+/// the resume.
+pub(crate) fn is_to_be_told(info: &PartitionTopicInfo, offset: Option<i64>, epoch: u64) -> bool {
+    if info.is_outdated(epoch) {
+        return false;
+    }
+    let is_told = !info.is_paused();
+    if !is_told {
+        info.rewind(offset, epoch);
+    }
+    is_told
+}

@@ -1,8 +1,5 @@
 //! Calls the application's rebalance listener.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::thread;
 use std::thread::ThreadId;
@@ -10,6 +7,7 @@ use std::thread::ThreadId;
 use parking_lot::Mutex;
 
 use crate::cluster::TopicPartition;
+use crate::consumer::application_code::guarded;
 use crate::consumer::committer::Committer;
 use crate::consumer::owned_partitions::OwnedPartitions;
 use crate::consumer::rebalance_listener::AssignedPartitions;
@@ -91,25 +89,14 @@ impl ListenerCalls {
         };
         *self.calling.lock() = Some(thread::current().id());
         // A panic in the application must not end the rebalances.
-        let outcome = catch_unwind(AssertUnwindSafe(|| call(&mut *listener)));
+        let outcome = guarded(|| call(&mut *listener));
         *self.calling.lock() = None;
         *self.listener.lock() = Some(listener);
-        let reason = match outcome {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => format!("panicked: {}", panic_text(&*panic)),
-        };
-        self.events
-            .send(Event::ListenerFailed { call: name, reason });
-    }
-}
-
-/// What a panic said, where it said something.
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (None, Some(text)) => text,
-        (None, None) => "without a word",
+        if let Err(error) = outcome {
+            let reason = error.to_string();
+            self.events
+                .send(Event::ListenerFailed { call: name, reason });
+        }
     }
 }
 

@@ -5,7 +5,6 @@ mod assigning;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::cluster::TopicPartition;
 use crate::config::ConsumerConfig;
@@ -253,11 +252,10 @@ impl Member {
 
     /// After a call of the listener, which takes as long as it likes: somebody else may fetch by now.
     fn check_session(&self, session: i64) -> Result<(), Error> {
-        let is_leased = self.zk.is_connected() || Instant::now() < self.zk.lease_ends();
-        if self.zk.session_id() == Some(session) && is_leased {
-            return Ok(());
+        match self.zk.is_leased(session) {
+            true => Ok(()),
+            false => Err(Error::SessionExpired),
         }
-        Err(Error::SessionExpired)
     }
 
     fn tell_unusable(&self, path: String, reason: String) {

@@ -49,6 +49,7 @@ mod offset_store;
 mod owned_partitions;
 mod zookeeper_offsets;
 
+mod application_code;
 mod committer;
 mod listener_calls;
 mod member;

@@ -26,7 +26,7 @@ pub type OffsetStoreError = Box<dyn std::error::Error + Send + Sync>;
 /// connector's thread `rebalance`. [`commit`](Self::commit) is called in the thread that calls
 /// [`commit_offsets`](crate::ConsumerConnector::commit_offsets), in `auto-commit`, in `rebalance`, and in the thread
 /// that shuts down; one call at a time, as a lock of the connector is held. Therefore a store must not call the
-/// connector, and must not panic.
+/// connector. A panic counts as an error.
 ///
 /// A call may block, but the rebalance, other commits and the shutdown wait for it. It should end soon after
 /// [`OffsetCall::is_cancelled`] says so, and pause with [`OffsetCall::pause`] only. At a shutdown that is two seconds

@@ -1,6 +1,7 @@
 //! What an application is told, and may decide, when partitions come and go.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
@@ -61,6 +62,20 @@ pub trait RebalanceListener: Send {
     fn on_lost(&mut self, lost: &[TopicPartition]) -> ListenerResult {
         let _ = lost;
         Ok(())
+    }
+}
+
+impl<L: RebalanceListener + ?Sized> RebalanceListener for Box<L> {
+    fn on_revoke(&mut self, revoked: &RevokedPartitions<'_>) -> ListenerResult {
+        (**self).on_revoke(revoked)
+    }
+
+    fn on_assign(&mut self, assigned: &AssignedPartitions) -> ListenerResult {
+        (**self).on_assign(assigned)
+    }
+
+    fn on_lost(&mut self, lost: &[TopicPartition]) -> ListenerResult {
+        (**self).on_lost(lost)
     }
 }
 
@@ -132,7 +147,16 @@ impl<'a> RevokedPartitions<'a> {
     }
 }
 
+impl fmt::Debug for RevokedPartitions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RevokedPartitions")
+            .field("owned", &self.owned)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Partitions that this member owns from now on, see [`RebalanceListener::on_assign`].
+#[derive(Debug)]
 pub struct AssignedPartitions {
     owned: Arc<OwnedPartitions>,
 }

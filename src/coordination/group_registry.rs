@@ -226,12 +226,17 @@ enum Attempt {
 
 impl Member {
     /// The same member, asking for topics by name: its filter is evaluated for `topics`, without the internal ones
-    /// if `exclude_internal`.
-    pub(crate) fn narrowed(self, topics: &[String], exclude_internal: bool) -> Self {
+    /// if `exclude_internal`. `is_over` is as in [`TopicCount::narrowed`].
+    pub(crate) fn narrowed(
+        self,
+        topics: &[String],
+        exclude_internal: bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Self {
         if self.topic_count.regex().is_none() {
             return self;
         }
-        let narrowed = self.topic_count.narrowed(topics, exclude_internal);
+        let narrowed = self.topic_count.narrowed(topics, exclude_internal, is_over);
         Self::new(self.id, narrowed)
     }
 

@@ -6,6 +6,10 @@ mod translation;
 
 use crate::coordination::java_regex::translation::Translation;
 
+/// How often a match may backtrack. A name has at most 255 characters, so what goes over it twice needs fewer than
+/// that; a filter just below the limit takes some milliseconds for a name, and there may be thousands of names.
+const MOST_BACKTRACKS: usize = 100_000;
+
 /// A regular expression in the syntax of `java.util.regex.Pattern`, against which whole names are matched.
 ///
 /// All members of a group must agree on what matches. So syntax of Java that has no exact counterpart here
@@ -31,7 +35,9 @@ impl JavaRegex {
             Translation::of(pattern).map_err(|reason| format!("regex `{pattern}`: {reason}"))?;
         let whole = format!(r"\A(?:{})\z", translation.regex);
         let matcher = if translation.backtracks {
-            fancy_regex::Regex::new(&whole)
+            fancy_regex::RegexBuilder::new(&whole)
+                .backtrack_limit(MOST_BACKTRACKS)
+                .build()
                 .map(Matcher::Backtracking)
                 .map_err(|error| format!("regex `{pattern}`: {error}"))?
         } else {
@@ -113,6 +119,14 @@ mod tests {
         let regex = JavaRegex::new(r"(?=(a|aa|b\1)+$)a+(?!b)").unwrap();
         let reason = regex.matches(&format!("{}x", "a".repeat(200))).unwrap_err();
         assert!(reason.contains("aaaax"), "{reason}");
+    }
+
+    #[test]
+    fn the_longest_name_may_be_gone_over_twice() {
+        let regex = JavaRegex::new(r"(?!.*-.*-x)[a-z-]+").unwrap();
+        let name = format!("{}-", "a-".repeat(127));
+        assert!(regex.matches(&name).unwrap());
+        assert!(!regex.matches(&format!("{name}x")).unwrap());
     }
 
     proptest! {

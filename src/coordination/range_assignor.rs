@@ -147,7 +147,9 @@ mod tests {
     fn a_member_that_asks_by_filter_gets_its_part_of_what_passes() {
         let filter = br#"{"pattern":"white_list","subscription":{"t.*":2}}"#;
         let topics = [String::from("t"), String::from("u")];
-        let filter = TopicCount::parse(filter).unwrap().narrowed(&topics, true);
+        let filter = TopicCount::parse(filter)
+            .unwrap()
+            .narrowed(&topics, true, &|| false);
         let mut group = members(&[("b", &[("t", 1), ("u", 1)])]);
         group.push((String::from("a"), filter.unwrap()));
         let assignment = assign(&[("t", 4), ("u", 1)], &group);

@@ -254,7 +254,7 @@ fn members_are_in_order_and_a_bad_registration_stops_nobody(kind: ServerKind) {
     }
     let members = group.members().unwrap().into_iter();
     let members: Vec<_> = members
-        .map(|member| member.narrowed(&topics, true))
+        .map(|member| member.narrowed(&topics, true, &|| false))
         .collect();
     let ids: Vec<_> = members.iter().map(|member| member.id.as_str()).collect();
     assert_eq!(ids, ["g_B", "g_a", "g_\u{e9}", "g_\u{ea}", "g_\u{ffee}"]);

@@ -196,12 +196,9 @@ impl Fetcher {
         let fetch_size = self.context.config.fetch_message_max_bytes();
         let mut plan = FetchPlan::new(fetch_size, self.context.config.fetch_wait_max());
         let mut partitions = self.shared.partitions.lock();
-        partitions.retain(|info| match info.fetch_position() {
+        partitions.retain(|info| match info.position_or_wake(&self.shared.wake) {
             FetchPosition::Revoked => false,
-            FetchPosition::Waiting | FetchPosition::AtEnd => {
-                info.queue().notify_when_woken(&self.shared.wake);
-                true
-            }
+            FetchPosition::Waiting | FetchPosition::AtEnd => true,
             FetchPosition::Unresolved { epoch } => {
                 plan.unresolved.push((Arc::clone(info), epoch));
                 true
@@ -335,13 +332,9 @@ impl Fetcher {
         };
         let mut failed = Vec::new();
         for (info, epoch) in partitions {
-            match self.first_offset(answers.remove(info.topic_partition())) {
-                // Out of range, and to be taken all the same: it would be asked for again without a pause.
-                Ok(offset) if info.fetched() == Some(offset) => {
-                    failed.push((Arc::clone(info), format!("offset {offset} is out of range")));
-                }
-                Ok(offset) => self.reset(info, offset, *epoch),
-                Err(reason) => failed.push((Arc::clone(info), reason)),
+            let answer = answers.remove(info.topic_partition());
+            if let Err(reason) = self.take_offset(info, *epoch, answer) {
+                failed.push((Arc::clone(info), reason));
             }
         }
         self.give_up_and_rest(failed, stop);
@@ -421,6 +414,27 @@ impl Fetcher {
             self.context.metadata.request_refresh();
         }
         first_offset(answer)
+    }
+
+    /// Goes on at the offset in `answer`, or says why the partition needs a rest first.
+    fn take_offset(
+        &self,
+        info: &Arc<PartitionTopicInfo>,
+        epoch: u64,
+        answer: Option<PartitionOffsets>,
+    ) -> Result<(), String> {
+        let offset = self.first_offset(answer)?;
+        let from = info.fetched();
+        // Out of range where a reset has led, or is to lead again: it would go on like that without a pause.
+        let is_futile = |from: &i64| *from == offset || info.was_reset_to(*from);
+        let futile = from.filter(is_futile);
+        if from != Some(offset) {
+            self.reset(info, offset, epoch);
+        }
+        match futile {
+            Some(from) => Err(format!("offset {from} is out of range")),
+            None => Ok(()),
+        }
     }
 
     /// Partitions without an offset go to the leader finder, and the broker gets a rest.

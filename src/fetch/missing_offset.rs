@@ -32,7 +32,7 @@ pub(super) fn tell(
         let topic_partition = info.topic_partition();
         let ends = (starts.remove(topic_partition), ends.remove(topic_partition));
         let log: Option<Range<i64>> = match ends {
-            (Some(start), Some(end)) => Some(start..end),
+            (Some(start), Some(end)) if start <= end => Some(start..end),
             _ => None,
         };
         let offset = info.fetched();
@@ -75,8 +75,8 @@ fn offsets(
         }
     };
     let known = answers.into_iter().filter_map(|answer| {
-        let offset = answer.offsets.first().filter(|_| answer.error.is_none())?;
-        Some((answer.topic_partition, *offset))
+        let offset = answer.offset().filter(|_| answer.error.is_none())?;
+        (offset >= 0).then_some((answer.topic_partition, offset))
     });
     known.collect()
 }

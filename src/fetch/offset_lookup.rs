@@ -212,7 +212,9 @@ impl LeaderLookup<'_> {
             let answer = answers.remove(&of);
             let answer = answer.ok_or_else(|| self.lacks(format!("partition {of}")))?;
             let is_time = matches!(time, OffsetTime::Timestamp(_));
-            let place = match (answer.error, answer.offset()) {
+            // No log has negative offsets; on the wire they stand for none.
+            let offset = answer.offset().filter(|offset| *offset >= 0);
+            let place = match (answer.error, offset) {
                 (None, Some(offset)) => Place::At(offset),
                 (None, None) if version == VERSION_OF_FILES => Place::BeforeAll,
                 (None, None) => Place::BehindAll,
@@ -250,5 +252,33 @@ fn asked_for(time: OffsetTime, version: i16) -> OffsetTime {
             OffsetTime::Timestamp(early)
         }
         time => time,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::fake_broker::FakeBroker;
+    use crate::protocol::ListOffsetsResponse;
+    use crate::protocol::PartitionOffsets;
+
+    #[test]
+    fn a_negative_offset_is_none() {
+        // -1 was handed to the application as the offset of a time.
+        let broker = FakeBroker::answering(|request: ListOffsetsRequest| ListOffsetsResponse {
+            partitions: vec![PartitionOffsets {
+                topic_partition: request.partitions[0].topic_partition.clone(),
+                error: None,
+                timestamp: None,
+                offsets: vec![-1],
+            }],
+            ..ListOffsetsResponse::default()
+        });
+        let consumer = SimpleConsumer::new(broker.address(), SimpleConsumerOptions::default());
+        let consumer = &consumer.unwrap();
+        let wanted = vec![(TopicPartition::new("orders", 0), OffsetTime::Timestamp(7))];
+        let asked = LeaderLookup { consumer }.ask(wanted, HIGHEST_VERSION);
+        let (_, _, place) = asked.unwrap().remove(0);
+        assert!(matches!(place, Place::BeforeAll));
     }
 }

@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use crossbeam_channel::Sender;
 use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 
 use crate::cluster::TopicPartition;
 use crate::fetch::chunk_queue::BadEntry;
@@ -71,6 +73,8 @@ struct Fetching {
     stopped: Option<Standstill>,
     /// Offset at which corruption was seen once; seen there again it is final.
     suspect: Option<i64>,
+    /// The offset that `auto.offset.reset` chose last.
+    reset_to: Option<i64>,
 }
 
 impl PartitionTopicInfo {
@@ -102,6 +106,7 @@ impl PartitionTopicInfo {
                 base: start,
                 stopped: None,
                 suspect: None,
+                reset_to: None,
             }),
             consumed: ConsumedMarks::new(),
             high_watermark: AtomicI64::new(UNKNOWN),
@@ -164,6 +169,12 @@ impl PartitionTopicInfo {
         self.hold.load(Ordering::Acquire) == 0 && self.epoch.load(Ordering::Acquire) == epoch
     }
 
+    /// Whether what was taken at `epoch` counts no more: revoked or sought since. That is for ever, unlike a pause,
+    /// which may be over before one has looked twice.
+    pub(crate) fn is_outdated(&self, epoch: u64) -> bool {
+        self.is_revoked() || self.epoch.load(Ordering::Acquire) != epoch
+    }
+
     /// Called by the stream's thread when the application is through with all messages before `next`.
     pub(crate) fn mark_consumed(&self, next: i64, epoch: u64) {
         if self.epoch.load(Ordering::Acquire) == epoch {
@@ -205,6 +216,17 @@ impl PartitionTopicInfo {
             (None, _, Some(offset)) => FetchPosition::At { offset, epoch },
             (None, _, None) => FetchPosition::Unresolved { epoch },
         }
+    }
+
+    /// As [`fetch_position`](Self::fetch_position); where there is nothing to do, `wake` is told when that changes.
+    pub(crate) fn position_or_wake(&self, wake: &Sender<()>) -> FetchPosition {
+        let position = self.fetch_position();
+        if !matches!(position, FetchPosition::Waiting | FetchPosition::AtEnd) {
+            return position;
+        }
+        self.queue.notify_when_woken(wake);
+        // What has changed before that has woken nobody.
+        self.fetch_position()
     }
 
     /// Puts `chunk` into the queue and moves `fetched` to `next`, both or neither: neither when the
@@ -265,6 +287,7 @@ impl PartitionTopicInfo {
     fn reposition(self: &Arc<Self>, fetching: &mut Fetching, offset: i64, epoch: u64) {
         let nothing_queued = self.consumed_of(fetching) == fetching.fetched;
         fetching.fetched = Some(offset);
+        fetching.reset_to = Some(offset);
         fetching.suspect = None;
         if nothing_queued {
             fetching.base = Some(offset);
@@ -285,15 +308,24 @@ impl PartitionTopicInfo {
         });
     }
 
+    /// Whether `offset` is where `auto.offset.reset` has led last.
+    pub(crate) fn was_reset_to(&self, offset: i64) -> bool {
+        self.fetching.lock().reset_to == Some(offset)
+    }
+
     /// Both positions become `offset`; what is queued is dropped by the stream. From any thread. `false` when the
     /// partition is being given up, or was: then nothing has changed.
     pub(crate) fn seek(&self, offset: i64) -> bool {
-        self.move_to(offset, Some(offset))
+        self.move_to(self.fetching.lock(), offset, Some(offset))
     }
 
     /// `start`: reading begins anew there, which is told.
-    fn move_to(&self, offset: i64, start: Option<i64>) -> bool {
-        let mut fetching = self.fetching.lock();
+    fn move_to(
+        &self,
+        mut fetching: MutexGuard<'_, Fetching>,
+        offset: i64,
+        start: Option<i64>,
+    ) -> bool {
         if self.is_revoked() {
             return false;
         }
@@ -318,7 +350,7 @@ impl PartitionTopicInfo {
     /// stream gets rid of what is held by a pause. Nothing happens when outdated.
     pub(crate) fn rewind(&self, position: Option<i64>, epoch: u64) {
         let mut fetching = self.fetching.lock();
-        if self.is_revoked() || self.epoch.load(Ordering::Relaxed) != epoch {
+        if self.is_outdated(epoch) {
             return;
         }
         self.begin_epoch(&mut fetching);
@@ -338,10 +370,10 @@ impl PartitionTopicInfo {
 
     /// Corruption was seen at `offset`. At the first sight everything from `position` is fetched again, and
     /// what was fetched of it is dropped. For the stream that is the next offset to deliver; for a fetcher
-    /// the offset it asked for, behind what is queued, which stays.
+    /// the offset it asked for, behind what is queued, which stays. A pause changes nothing about that.
     pub(crate) fn suspect(&self, offset: i64, position: i64, epoch: u64) -> Verdict {
         let mut fetching = self.fetching.lock();
-        if !self.is_current(epoch) {
+        if self.is_outdated(epoch) {
             return Verdict::FetchAgain;
         }
         if fetching.suspect == Some(offset) {
@@ -361,7 +393,7 @@ impl PartitionTopicInfo {
     /// What was fetched from `position`, the next offset to deliver, is dropped. `false` when outdated.
     pub(crate) fn stop_at(&self, at: StoppedAt, position: i64, epoch: u64) -> bool {
         let mut fetching = self.fetching.lock();
-        if !self.is_current(epoch) {
+        if self.is_outdated(epoch) {
             return false;
         }
         fetching.stopped = Some(Standstill::BadMessage(at));
@@ -372,10 +404,12 @@ impl PartitionTopicInfo {
 
     /// Goes on behind the bad message. `None` when no bad message stopped this partition.
     pub(crate) fn skip(&self) -> Option<StoppedAt> {
-        let Some(Standstill::BadMessage(stopped)) = self.standstill() else {
+        let fetching = self.fetching.lock();
+        let Some(Standstill::BadMessage(stopped)) = fetching.stopped else {
             return None;
         };
-        self.move_to(stopped.resume, None).then_some(stopped)
+        self.move_to(fetching, stopped.resume, None)
+            .then_some(stopped)
     }
 
     /// Stops fetching, and hands the bad message, met by a fetch at `offset`, to the stream behind what it has

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -645,6 +647,38 @@ fn an_answer_without_progress_is_a_failure_with_a_pause() {
             .contains("offset 500 is out of range")
     );
     assert_eq!(bench.next_chunk(0), 500);
+}
+
+#[test]
+fn a_reset_that_leads_out_of_range_is_followed_by_a_pause() {
+    // A broker that named another offset each time, and found that out of range too, was asked without a pause.
+    let cluster = Arc::new(Cluster::default());
+    let refused = vec![Err(ErrorCode::OffsetOutOfRange); 4];
+    cluster.scripts.lock().insert(0, refused);
+    let start = Arc::new(AtomicI64::new(500));
+    let moving = Arc::clone(&start);
+    let broker = scripted(&cluster)
+        .answer(move |request: ListOffsetsRequest| ListOffsetsResponse {
+            partitions: vec![PartitionOffsets {
+                topic_partition: request.partitions[0].topic_partition.clone(),
+                offsets: vec![moving.fetch_add(1, Ordering::SeqCst)],
+                timestamp: None,
+                error: None,
+            }],
+            ..ListOffsetsResponse::default()
+        })
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let bench = Bench::start_on(cluster, vec![broker], &[Some(7)], &[]);
+    for offset in 500..503 {
+        let reason = bench.await_failure(0);
+        assert!(
+            reason.contains(&format!("offset {offset} is out of range")),
+            "{reason}"
+        );
+    }
+    assert_eq!(bench.next_chunk(0), 503);
+    assert_eq!(bench.asked(0)[..5], [7, 500, 501, 502, 503]);
 }
 
 #[test]

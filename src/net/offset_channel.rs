@@ -1,5 +1,6 @@
 //! The way to the broker that keeps a group's offsets.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::error::Error;
 use crate::error::ErrorCode;
 use crate::net::blocking_channel::ChannelOptions;
 use crate::net::broker_directory::BrokerDirectory;
+use crate::net::broker_version::BrokerVersion;
 use crate::net::canceller::Canceller;
 use crate::net::metadata_round::in_random_order;
 use crate::net::request_channel::RequestChannel;
@@ -29,9 +31,6 @@ const FETCH_VERSION: i16 = 1;
 
 /// The only one of brokers from 0.8.2 on that they all know.
 const FIND_VERSION: i16 = 0;
-
-/// From which version of its registration on a broker is 0.9 or later.
-const REGISTRATION_OF_0_9: i32 = 2;
 
 /// How [`OffsetChannel`] asks.
 #[derive(Clone, Debug)]
@@ -124,22 +123,10 @@ impl OffsetChannel {
         };
         let version = |coordinator: &Coordinator| coordinator.commit_version;
         let (address, response) = self.call(&request, version, end)?;
-        let answers = response.partitions;
-        self.forget_where(answers.iter().map(|answer| answer.error));
-        let results = offsets.iter().map(|(topic_partition, _)| {
-            let answer = answers
-                .iter()
-                .find(|it| it.topic_partition == *topic_partition);
-            match answer.map(|answer| answer.error) {
-                None => Err(missing(&address, OffsetCommitRequest::API, topic_partition)),
-                Some(None) => Ok(()),
-                Some(Some(code)) => {
-                    let api = OffsetCommitRequest::API;
-                    Err(refused(&address, api, topic_partition, code))
-                }
-            }
-        });
-        Ok(results.collect())
+        let answers = response.partitions.into_iter();
+        let answers = answers.map(|it| (it.topic_partition, it.error.map_or(Ok(()), Err)));
+        let wanted = offsets.iter().map(|(topic_partition, _)| topic_partition);
+        Ok(self.results(&address, OffsetCommitRequest::API, wanted, answers))
     }
 
     /// The stored offset of each partition, in the order of the arguments; `None` when nothing was ever stored.
@@ -157,20 +144,9 @@ impl OffsetChannel {
             partitions: partitions.to_vec(),
         };
         let (address, response) = self.call(&request, |_| FETCH_VERSION, end)?;
-        let answers = response.partitions;
-        self.forget_where(answers.iter().map(|answer| answer.error));
-        let results = partitions.iter().map(|topic_partition| {
-            let answer = answers
-                .iter()
-                .find(|it| it.topic_partition == *topic_partition);
-            let api = OffsetFetchRequest::API;
-            match answer.map(|answer| (answer.offset, answer.error)) {
-                None => Err(missing(&address, api, topic_partition)),
-                Some((offset, None)) => Ok(offset),
-                Some((_, Some(code))) => Err(refused(&address, api, topic_partition, code)),
-            }
-        });
-        Ok(results.collect())
+        let answers = response.partitions.into_iter();
+        let answers = answers.map(|it| (it.topic_partition, it.error.map_or(Ok(it.offset), Err)));
+        Ok(self.results(&address, OffsetFetchRequest::API, partitions, answers))
     }
 
     /// Looks for the coordinator anew in the next call.
@@ -178,16 +154,31 @@ impl OffsetChannel {
         *self.coordinator.lock() = None;
     }
 
-    fn forget_where(&self, mut codes: impl Iterator<Item = Option<ErrorCode>>) {
-        let is_elsewhere = |code: Option<ErrorCode>| {
+    /// The answers in the order of `wanted`, where a partition may stand twice. A coordinator that says that it is none
+    /// is forgotten.
+    fn results<'a, T: Copy>(
+        &self,
+        address: &BrokerAddress,
+        api: &'static str,
+        wanted: impl IntoIterator<Item = &'a TopicPartition>,
+        answers: impl Iterator<Item = (TopicPartition, Result<T, ErrorCode>)>,
+    ) -> Vec<Result<T, Error>> {
+        let answers: HashMap<TopicPartition, Result<T, ErrorCode>> = answers.collect();
+        let is_elsewhere = |answer: &Result<T, ErrorCode>| {
             matches!(
-                code,
-                Some(ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator)
+                answer,
+                Err(ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator)
             )
         };
-        if codes.any(is_elsewhere) {
+        if answers.values().any(is_elsewhere) {
             self.forget();
         }
+        let results = wanted.into_iter().map(|topic_partition| {
+            let answer = answers.get(topic_partition).copied();
+            let answer = answer.ok_or_else(|| missing(address, api, topic_partition))?;
+            answer.map_err(|code| refused(address, api, topic_partition, code))
+        });
+        results.collect()
     }
 
     fn call<Q: Request>(
@@ -278,12 +269,14 @@ impl OffsetChannel {
             "offsets of group {} are kept by broker {broker}",
             self.options.group
         );
-        let registration = versions.get(&broker.id);
-        let is_0_9 = registration.is_some_and(|version| *version >= REGISTRATION_OF_0_9);
+        let version = BrokerVersion::of_registration(versions.get(&broker.id).copied());
         Ok(Coordinator {
             channel: self.connection(&broker.address),
             address: broker.address,
-            commit_version: if is_0_9 { 2 } else { 1 },
+            commit_version: match version {
+                BrokerVersion::V0_9 | BrokerVersion::V0_10 => 2,
+                BrokerVersion::V0_8 | BrokerVersion::Probe => 1,
+            },
         })
     }
 

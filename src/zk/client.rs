@@ -169,6 +169,11 @@ impl ZkClient {
         self.session.lease_ends()
     }
 
+    /// Whether `session` is the present one and certainly alive, so that nobody else has what it owns. Does not block.
+    pub(crate) fn is_leased(&self, session: i64) -> bool {
+        self.session_id() == Some(session) && Instant::now() < self.lease_ends()
+    }
+
     /// `None` when there is no node.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Znode>, ZkError> {
         call(&self.session, &self.caller, Get(path.into()))

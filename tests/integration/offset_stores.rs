@@ -11,10 +11,13 @@ use std::process::Command;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::OffsetCall;
 use kafka_zk_consumer::OffsetStore;
 use kafka_zk_consumer::OffsetStoreError;
@@ -41,6 +44,8 @@ struct Memory {
     failures: Mutex<u32>,
     /// Of every call, the session.
     sessions: Mutex<BTreeSet<Option<i64>>>,
+    /// The next commit says that it has begun, and then waits until it is cancelled.
+    slow_commit: Mutex<Option<mpsc::Sender<()>>>,
 }
 
 impl Memory {
@@ -75,6 +80,11 @@ impl OffsetStore for Memory {
         call: &OffsetCall,
     ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
         self.begin(call)?;
+        if let Some(begun) = self.slow_commit.lock().unwrap().take() {
+            begun.send(())?;
+            while call.pause(Duration::from_secs(1)) {}
+            return Err("cut short".into());
+        }
         self.stored.lock().unwrap().extend(offsets.iter().cloned());
         Ok(offsets.iter().map(|_| Ok(())).collect())
     }
@@ -137,6 +147,28 @@ fn a_store_that_fails_is_asked_again_by_the_rebalance_and_its_error_is_told_in_t
         "{}",
         failed.chain()
     );
+}
+
+#[test]
+fn a_commit_of_the_timer_that_the_shutdown_cuts_short_is_no_failed_commit() {
+    // It was told as one, although the last commit had stored everything.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    let store = Arc::new(Memory::default());
+    let (begun, has_begun) = mpsc::channel();
+    let connector = connect(config(&cluster, "g"), &store);
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    next(&mut stream).unwrap();
+    stream.mark_consumed();
+    *store.slow_commit.lock().unwrap() = Some(begun);
+    has_begun.recv_timeout(Duration::from_secs(20)).unwrap();
+    connector.shutdown();
+    let events = connector.events();
+    let failed = std::iter::from_fn(|| events.try_next())
+        .find(|event| matches!(event, Event::CommitFailed { .. }));
+    assert_eq!(failed, None);
+    let of = TopicPartition::new("orders", 0);
+    assert_eq!(store.stored.lock().unwrap()[&of], 1);
 }
 
 #[test]

@@ -226,6 +226,23 @@ fn a_group_that_moves_from_zookeeper_to_kafka_and_back_goes_on_where_it_was() {
 }
 
 #[test]
+fn an_offset_that_stands_still_is_brought_to_zookeeper_by_the_first_commit_to_both() {
+    // Members of 0.8.2 wrote only what had moved since they took the partition over: after a time with offsets in Kafka
+    // only, a quiet partition kept its old znode, and was read again once offsets were in ZooKeeper only.
+    let cluster = cluster(1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    assert_eq!(read_some(dual(&cluster), 2), 0);
+    assert_eq!(read_some(in_kafka(&cluster), 8), 2);
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("2"));
+
+    let connector = connect(dual(&cluster));
+    let _unread = streams(&connector, "orders", 1);
+    let of = TopicPartition::new("orders", 0);
+    assert_eq!(connector.commit_offsets().unwrap(), [(of, 10)]);
+    assert_eq!(stored(&cluster, 0).as_deref(), Some("10"));
+}
+
+#[test]
 fn commits_by_hand_and_the_last_one_are_repeated_and_the_timer_waits_for_its_next_turn() {
     // D39: the original had it the wrong way round.
     let cluster = cluster(1).start().unwrap();

@@ -33,7 +33,7 @@ use crate::support::wait_until;
 
 fn refused(config: ConsumerConfigBuilder) -> Error {
     let connected = config.build().and_then(ConsumerConnector::connect);
-    connected.err().expect("an error")
+    connected.expect_err("an error")
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn a_listener_says_where_partitions_start_and_where_the_next_owner_goes_on() {
         }
         let first = connect(config(&cluster.connect_string(), "g").consumer_id("a"));
         let listener = FromTo { from: 6, to: 3 };
-        first.set_rebalance_listener(Box::new(listener)).unwrap();
+        first.set_rebalance_listener(listener).unwrap();
         let by_first = Reader::start([only_stream(&first, "orders")]);
         for partition in 0..2 {
             by_first.wait_for_numbers("orders", partition, 6..10);

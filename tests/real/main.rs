@@ -26,6 +26,7 @@ mod fenced_commits;
 mod hostile_brokers;
 mod kcat;
 mod kzc;
+mod migration;
 mod mixed_filters;
 mod mixed_groups;
 mod newer_formats;

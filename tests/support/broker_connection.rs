@@ -9,6 +9,7 @@ use std::time::Duration;
 
 const PRODUCE: i16 = 0;
 const METADATA: i16 = 3;
+const OFFSET_FETCH: i16 = 9;
 const REPLICA_NOT_AVAILABLE: i16 = 9;
 /// Of a broker that does not know yet, or no more, that it leads a partition.
 const NOT_THE_LEADER: [i16; 3] = [3, 5, 6];
@@ -97,6 +98,37 @@ impl BrokerConnection {
         }
         put_produce(&mut body, topic, partition, batch);
         read_produce(self.exchange(PRODUCE, 3, &body)?)
+    }
+
+    /// What a group has stored in Kafka for the partitions 0, 1, ... of a topic: of each the next offset,
+    /// `None` where there is nothing, or where this broker is not, or not yet, the group's coordinator.
+    pub fn offsets_in_kafka(
+        &mut self,
+        group: &str,
+        topic: &str,
+        partitions: i32,
+    ) -> io::Result<Vec<Option<i64>>> {
+        let mut body = Vec::new();
+        put_string(&mut body, group);
+        body.extend_from_slice(&1_i32.to_be_bytes());
+        put_string(&mut body, topic);
+        body.extend_from_slice(&partitions.to_be_bytes());
+        for partition in 0..partitions {
+            body.extend_from_slice(&partition.to_be_bytes());
+        }
+        let mut reply = self.exchange(OFFSET_FETCH, 1, &body)?;
+        reply.i32()?;
+        reply.string()?;
+        let mut offsets = Vec::new();
+        for _ in 0..reply.i32()? {
+            let partition = reply.i32()?;
+            let offset = reply.i64()?;
+            reply.string()?;
+            let is_stored = reply.i16()? == 0 && offset >= 0;
+            offsets.push((partition, is_stored.then_some(offset)));
+        }
+        offsets.sort_unstable();
+        Ok(offsets.into_iter().map(|(_, offset)| offset).collect())
     }
 
     pub(super) fn exchange(

@@ -37,8 +37,11 @@ impl Member {
         let exclude_internal = self.config.exclude_internal_topics();
         let members: Vec<RegisteredMember> = members
             .into_iter()
-            .map(|member| member.narrowed(judged, exclude_internal))
+            .map(|member| member.narrowed(judged, exclude_internal, &|| self.stop.is_stopped()))
             .collect();
+        if self.stop.is_stopped() {
+            return Err(Error::Closed);
+        }
         self.tell_unusable_members(&members);
         let assignment = self.deal(&members)?;
         self.tell_idle_threads(&assignment);
@@ -61,7 +64,7 @@ impl Member {
     fn asked_of(&self, all_topics: &[String]) -> Result<TopicCount, Error> {
         let exclude_internal = self.config.exclude_internal_topics();
         self.topic_count
-            .narrowed(all_topics, exclude_internal)
+            .narrowed(all_topics, exclude_internal, &|| self.stop.is_stopped())
             .map_err(refused_filter)
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::OnBadMessage;
 use crate::consumer::chunk_reader::CorruptEntry;
 use crate::consumer::deferred::Deferred;
+use crate::consumer::deferred::is_to_be_told;
 use crate::consumer::message_stream::MessageStream;
 use crate::consumer::stream_error::StreamError;
 use crate::events::Event;
@@ -25,28 +26,17 @@ impl MessageStream {
                 epoch,
                 offset,
                 entry,
-            } => {
-                if info.is_paused() {
-                    info.rewind(Some(offset), epoch);
-                }
-                info.is_current(epoch)
-                    .then(|| self.bad(&info, offset, entry))
-            }
+            } => is_to_be_told(&info, Some(offset), epoch).then(|| self.bad(&info, offset, entry)),
             Deferred::NoOffset {
                 info,
                 epoch,
                 offset,
                 log,
-            } => {
-                if info.is_paused() {
-                    info.rewind(offset, epoch);
-                }
-                info.is_current(epoch).then(|| StreamError::NoOffset {
-                    topic_partition: info.topic_partition().clone(),
-                    offset,
-                    log,
-                })
-            }
+            } => is_to_be_told(&info, offset, epoch).then(|| StreamError::NoOffset {
+                topic_partition: info.topic_partition().clone(),
+                offset,
+                log,
+            }),
         }
     }
 

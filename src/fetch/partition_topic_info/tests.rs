@@ -1,3 +1,9 @@
+use std::hint;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::Duration;
+
 use crossbeam_channel::bounded;
 
 use crate::fetch::buffer_pool::BufferPool;
@@ -243,4 +249,65 @@ fn without_an_offset_a_partition_waits_for_a_seek() {
         };
         assert_eq!(info.fetch_position(), at);
     }
+}
+
+#[test]
+fn a_seek_is_not_undone_by_a_skip_at_the_same_time() {
+    // The skip looked where the bad message stood, let a seek in, and then went to where it had looked.
+    for _ in 0..2_000 {
+        let info = info(Some(5));
+        let at = StoppedAt {
+            offset: 5,
+            resume: 6,
+        };
+        assert!(info.stop_at(at, 5, 0));
+        let together = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                info.skip()
+            });
+            together.wait();
+            assert!(info.seek(100));
+        });
+        assert_eq!(info.fetched(), Some(100));
+        assert_eq!(info.consumed(), Some(100));
+    }
+}
+
+#[test]
+fn a_resume_wakes_the_fetcher_at_whatever_moment_it_comes() {
+    // Between the fetcher's look at the pause and its wish to be woken a resume woke nobody, and the partition waited
+    // for refresh.leader.backoff.ms.
+    const ROUNDS: usize = 5_000;
+    let patience = Duration::from_secs(20);
+    let info = info(Some(5));
+    let (wake, woken) = bounded(1);
+    let (seen, sights) = bounded(1);
+    let round = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for mine in 1..=ROUNDS {
+                while round.load(Ordering::Acquire) < mine {
+                    thread::yield_now();
+                }
+                while info.position_or_wake(&wake) == FetchPosition::Waiting {
+                    woken.recv_timeout(patience).unwrap();
+                }
+                seen.send(()).unwrap();
+            }
+        });
+        for mine in 1..=ROUNDS {
+            info.pause();
+            round.store(mine, Ordering::Release);
+            // At another moment of the look each time.
+            (0..mine % 100).for_each(|_| hint::spin_loop());
+            info.resume();
+            if sights.recv_timeout(patience).is_err() {
+                // So that the other thread, whose panic tells, comes to its end.
+                round.store(ROUNDS, Ordering::Release);
+                return;
+            }
+        }
+    });
 }

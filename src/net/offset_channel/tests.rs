@@ -401,3 +401,18 @@ fn each_partition_has_its_own_answer_and_a_missing_one_is_an_error() {
     assert!(!refused.is_retriable(), "{refused}");
     assert!(results[1].is_ok());
 }
+
+#[test]
+fn a_partition_that_is_named_twice_has_its_answer_twice() {
+    let keeper = FakeBrokerBuilder::default()
+        .answer(|request: OffsetCommitRequest| OffsetCommitResponse {
+            // Brokers answer each partition once.
+            partitions: committed(&request, None).partitions.split_off(1),
+        })
+        .start();
+    let guide = guide(vec![named(keeper.as_broker(5))]);
+    let bench = Bench::new(vec![guide.as_broker(1)]);
+    let offsets = [(partition(0), 1), (partition(0), 2)];
+    let results = bench.channel.commit(&offsets, &bench.end()).unwrap();
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+}

@@ -84,13 +84,12 @@ fn a_listener_is_told_in_order_and_in_the_threads_that_are_promised() {
     let cluster = quick_cluster().topic("orders", 4, 1).start().unwrap();
     let connector = connect(config(&cluster, "g").consumer_id("a"));
     let (recorder, calls) = Recorder::new();
-    connector
-        .set_rebalance_listener(Box::new(recorder))
-        .unwrap();
+    connector.set_rebalance_listener(recorder).unwrap();
     let here = std::thread::current().name().unwrap().to_owned();
     let _reading = Reading::start(streams(&connector, "orders", 1));
     let (late, _) = Recorder::new();
-    let refused = connector.set_rebalance_listener(Box::new(late));
+    let late: Box<dyn RebalanceListener> = Box::new(late);
+    let refused = connector.set_rebalance_listener(late);
     assert!(matches!(refused, Err(Error::MessageStreamsExist)));
 
     let second = connect(config(&cluster, "g").consumer_id("b"));
@@ -126,9 +125,7 @@ fn partitions_start_where_the_listener_says() {
         assert!(assigned.start_at(&orders(0), -3).is_err());
         Ok(())
     });
-    connector
-        .set_rebalance_listener(Box::new(recorder))
-        .unwrap();
+    connector.set_rebalance_listener(recorder).unwrap();
     let mut reading = Reading::start(streams(&connector, "orders", 1));
     let numbers = |partition, from: i32| -> Vec<String> {
         (from..10)
@@ -170,7 +167,7 @@ fn what_a_listener_commits_is_where_the_next_owner_begins() {
             }
             Ok(())
         });
-        first.set_rebalance_listener(Box::new(recorder)).unwrap();
+        first.set_rebalance_listener(recorder).unwrap();
         let mut by_first = Reading::start(streams(&first, "orders", 1));
         by_first.until_numbers(2, 10);
         let second = connect(settings.consumer_id("b"));
@@ -194,9 +191,7 @@ fn partitions_of_an_expired_session_are_lost_and_not_committed() {
     let settings = config(&cluster, "g").auto_commit_interval(Duration::from_secs(3600));
     let connector = connect(settings);
     let (recorder, calls) = Recorder::new();
-    connector
-        .set_rebalance_listener(Box::new(recorder))
-        .unwrap();
+    connector.set_rebalance_listener(recorder).unwrap();
     let mut reading = Reading::start(streams(&connector, "orders", 1));
     reading.until_numbers(2, 10);
     let session = cluster.zookeeper().local_session();
@@ -217,6 +212,21 @@ fn partitions_of_an_expired_session_are_lost_and_not_committed() {
     assert_eq!(stored(&cluster, 0), None);
 }
 
+#[test]
+fn partitions_that_are_lost_while_the_connector_shuts_down_are_not_called_released() {
+    // The shutdown waits for ZooKeeper for longer than the session lives without it, and nobody looked at that.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    let settings = config(&cluster, "g").zookeeper_session_timeout(Duration::from_secs(1));
+    let connector = connect(settings);
+    let (recorder, calls) = Recorder::new();
+    connector.set_rebalance_listener(recorder).unwrap();
+    let _reading = Reading::start(streams(&connector, "orders", 1));
+    cluster.zookeeper().stop();
+    connector.shutdown();
+    let names: Vec<&str> = calls.lock().unwrap().iter().map(|call| call.0).collect();
+    assert_eq!(names, ["on_assign", "on_lost"]);
+}
+
 /// Does everything that a listener may and may not do with its connector.
 fn use_connector(connector: &Weak<ConsumerConnector>, is_owned: bool) -> ListenerResult {
     let connector = connector.upgrade().ok_or("gone")?;
@@ -233,7 +243,7 @@ fn use_connector(connector: &Weak<ConsumerConnector>, is_owned: bool) -> Listene
     assert!(matches!(again, Err(Error::MessageStreamsExist)));
     let again = connector.create_message_streams_for([orders(0)], 1);
     assert!(matches!(again, Err(Error::MessageStreamsExist)));
-    let again = connector.set_rebalance_listener(Box::new(Recorder::new().0));
+    let again = connector.set_rebalance_listener(Recorder::new().0);
     assert!(matches!(again, Err(Error::MessageStreamsExist)));
     connector.shutdown();
     Ok(())
@@ -253,9 +263,7 @@ fn a_listener_may_call_its_connector_and_cannot_lock_it_up() {
     });
     let used = Arc::downgrade(&connector);
     recorder.on_revoke = Box::new(move |_| use_connector(&used, false));
-    connector
-        .set_rebalance_listener(Box::new(recorder))
-        .unwrap();
+    connector.set_rebalance_listener(recorder).unwrap();
     let (tell, told) = mpsc::channel();
     let creating = Arc::clone(&connector);
     std::thread::spawn(move || tell.send(streams(&creating, "orders", 1)));
@@ -307,7 +315,7 @@ fn a_listener_may_wait_for_the_thread_that_reads_and_commit_what_it_has_done() {
         assert_eq!(committed.len(), revoked.partitions().count());
         Ok(())
     });
-    first.set_rebalance_listener(Box::new(recorder)).unwrap();
+    first.set_rebalance_listener(recorder).unwrap();
     let mut stream = streams(&first, "orders", 1).remove(0);
     for _ in 0..20 {
         next(&mut stream).unwrap();
@@ -346,9 +354,7 @@ fn a_listener_that_drops_the_last_connector_ends_it() {
         drop(held.lock().unwrap().take());
         Ok(())
     });
-    connector
-        .set_rebalance_listener(Box::new(recorder))
-        .unwrap();
+    connector.set_rebalance_listener(recorder).unwrap();
     let mut stream = streams(&connector, "orders", 1).remove(0);
     next(&mut stream).unwrap();
     *last.lock().unwrap() = Some(connector);
@@ -368,9 +374,7 @@ fn a_listener_that_panics_or_fails_stalls_nobody() {
     let (mut recorder, calls) = Recorder::new();
     recorder.on_assign = Box::new(|_| panic!("on purpose"));
     recorder.on_revoke = Box::new(|_| Err("cannot".into()));
-    connector
-        .set_rebalance_listener(Box::new(recorder))
-        .unwrap();
+    connector.set_rebalance_listener(recorder).unwrap();
     let mut reading = Reading::start(streams(&connector, "orders", 1));
     reading.until_numbers(2, 10);
     let second = connect(config(&cluster, "g"));
