@@ -56,6 +56,7 @@ mod offsets_in_kafka;
 mod offsets_with_results;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod on_embedded;
+#[cfg(feature = "embedded")]
 mod polling;
 #[cfg(feature = "embedded")]
 mod random_run;
