@@ -66,6 +66,11 @@ fn start(arguments: &DevClusterArguments) -> Result<EmbeddedCluster, Failure> {
     }
     for topic in &arguments.topics {
         let replicas = topic.replicas.unwrap_or(arguments.brokers.min(REPLICAS));
+        if replicas > arguments.brokers {
+            let (name, brokers) = (&topic.name, arguments.brokers);
+            let text = format!("--topic {name}: {replicas} replicas, but --brokers is {brokers}");
+            return Err(Failure::Usage(text));
+        }
         let replicas = usize::try_from(replicas).unwrap_or(1);
         builder = builder.topic(&topic.name, topic.partitions, replicas);
     }
