@@ -1,6 +1,7 @@
 //! When and why a run ends.
 
 use std::fs;
+use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -14,18 +15,22 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use crate::cli::failure::Failure;
 
 /// Longest wait before a thread looks whether it has to end.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// Signals that come so soon after the first one count as the same: `timeout` sends its own twice in a row.
+const TOGETHER: Duration = Duration::from_millis(200);
+
 /// Asked by every thread of a run before it waits again, and told by each of them what happened.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     /// Raised by the first signal.
     interrupted: Arc<AtomicBool>,
-    /// The next signal ends the process on the spot.
+    /// The next signal ends the process on the spot. Raised a moment after the first one.
     at_once: Arc<AtomicBool>,
     due: AtomicBool,
     /// The first one.
@@ -37,12 +42,9 @@ impl Ending {
     pub(crate) fn on_signals() -> Result<Self, Failure> {
         let ending = Self::default();
         ending.at_once.store(true, Ordering::SeqCst);
-        let hangup = heeds_hangup().then_some(SIGHUP);
-        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-            ending
-                .observe(signal)
-                .map_err(|error| Failure::runtime("handling signals", &error))?;
-        }
+        ending
+            .observe()
+            .map_err(|error| Failure::runtime("handling signals", &error))?;
         Ok(ending)
     }
 
@@ -87,12 +89,24 @@ impl Ending {
         failure.take().map_or(Ok(()), Err)
     }
 
-    /// Actions run in the order of their registration: the first signal only arms what it passes by.
-    fn observe(&self, signal: i32) -> std::io::Result<()> {
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.at_once))?;
-        flag::register(signal, Arc::clone(&self.at_once))?;
-        flag::register(signal, Arc::clone(&self.interrupted))?;
-        Ok(())
+    fn observe(&self) -> io::Result<()> {
+        let hangup = heeds_hangup().then_some(SIGHUP);
+        let heeded: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
+        for &signal in &heeded {
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.at_once))?;
+            flag::register(signal, Arc::clone(&self.interrupted))?;
+        }
+        let mut signals = Signals::new(heeded)?;
+        let at_once = Arc::clone(&self.at_once);
+        // Left behind at the end of the process. A thread, because those of the run may hang in a write by then.
+        let arm = move || {
+            if signals.forever().next().is_some() {
+                thread::sleep(TOGETHER);
+                at_once.store(true, Ordering::SeqCst);
+            }
+        };
+        let thread = thread::Builder::new().name(String::from("signals"));
+        thread.spawn(arm).map(drop)
     }
 }
 

@@ -377,6 +377,39 @@ fn a_producer_that_waits_for_lines_ends_by_a_signal() {
     drop(input);
 }
 
+/// `timeout 5 kzc consume ...` signals its child and then its process group, which is the same signal twice: now and
+/// then both were seen, and the run ended on the spot, with nothing committed.
+#[test]
+fn a_signal_that_comes_twice_at_once_counts_once() {
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    let broker = cluster.bootstrap()[0].to_string();
+    for _ in 0..5 {
+        let mut running = Running::start(&["produce", "--broker", &broker, "--topic", "orders"]);
+        let mut input = running.child.stdin.take().unwrap();
+        let before = cluster.describe().partition("orders", 0).unwrap().log_end;
+        std::io::Write::write_all(&mut input, b"one\n").unwrap();
+        wait_until("the line is appended", || {
+            cluster.describe().partition("orders", 0).unwrap().log_end > before
+        });
+        let id = running.child.id().to_string();
+        let twice = ["-TERM", &id, &id];
+        Command::new("kill").args(twice).status().unwrap();
+        assert_eq!(running.child.wait().unwrap().code(), Some(0));
+        drop(input);
+    }
+}
+
+#[test]
+fn a_topic_with_more_replicas_than_brokers_is_named() {
+    let (status, _, stderr) = kzc(&["dev-cluster", "--topic", "orders:2:3"], "");
+    assert_eq!(status, 2, "{stderr}");
+    let text = "--topic orders: 3 replicas, but --brokers is 1";
+    assert!(stderr.contains(text), "{stderr}");
+}
+
 #[test]
 fn a_port_that_is_taken_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
