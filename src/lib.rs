@@ -5,6 +5,20 @@
 //! else happens in the background, is told by [`ConsumerConnector::events`], and is counted in
 //! [`ConsumerConnector::stats`]. [`ConsumerConfigBuilder`] is the table of all configuration keys.
 //!
+//! | to | see |
+//! |---|---|
+//! | read topics by name, a stream for each thread | [`create_message_streams`](ConsumerConnector::create_message_streams), [`MessageStream`] |
+//! | read all topics that match | [`TopicFilter`], [`create_message_streams_by_filter`](ConsumerConnector::create_message_streams_by_filter) |
+//! | read partitions of one's choice, without the group | [`create_message_streams_for`](ConsumerConnector::create_message_streams_for) |
+//! | read up to the ends of the logs and stop | [`create_bounded_streams`](ConsumerConnector::create_bounded_streams), [`BoundedStream`] |
+//! | read everything in one thread | [`create_poller`](ConsumerConnector::create_poller), [`Poller`] |
+//! | read in batches | [`MessageStream::next_batch`], [`MessageStream::batches`] |
+//! | have typed keys and values | [`MessageStream::decoded`], [`Decoder`] |
+//! | be told of partitions that come and go | [`RebalanceListener`] |
+//! | commit by hand | [`MessageStream::mark_consumed`], [`commit_offsets`](ConsumerConnector::commit_offsets) |
+//! | move and hold positions | [`seek`](ConsumerConnector::seek), [`seek_to_time`](ConsumerConnector::seek_to_time), [`pause`](ConsumerConnector::pause) |
+//! | keep offsets beside one's results | [`OffsetStore`] |
+//!
 //! What happens is also written to the `log` crate. The feature `cli` builds the tool `kzc`, the feature `embedded`
 //! a cluster within the process; both are on by default, and the library needs neither. The feature `zstd`, on by
 //! default too, is for messages in that compression.

@@ -34,10 +34,14 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// One member of a consumer group that is coordinated in ZooKeeper.
 ///
-/// Made by [`connect`](Self::connect), it joins the group with
-/// [`create_message_streams`](Self::create_message_streams) or
-/// [`create_message_streams_by_filter`](Self::create_message_streams_by_filter), once, and leaves it with
-/// [`shutdown`](Self::shutdown) or when dropped. All methods may be called from any thread.
+/// Made by [`connect`](Self::connect), it joins the group once, with
+/// [`create_message_streams`](Self::create_message_streams),
+/// [`create_message_streams_by_filter`](Self::create_message_streams_by_filter),
+/// [`create_bounded_streams`](Self::create_bounded_streams),
+/// [`create_bounded_streams_by_filter`](Self::create_bounded_streams_by_filter) or
+/// [`create_poller`](Self::create_poller), and leaves it with [`shutdown`](Self::shutdown) or when dropped. With
+/// [`create_message_streams_for`](Self::create_message_streams_for) it reads partitions without joining. All methods
+/// may be called from any thread.
 ///
 /// ```no_run
 /// use kafka_zk_consumer::{ConsumerConfig, ConsumerConnector};
