@@ -200,7 +200,7 @@ impl EntryCursor {
                 2 if size < MessageFormat::V2.least_size() => {
                     return Some(Err(self.too_short(set, offset, size, MessageFormat::V2)));
                 }
-                2 => match self.enter_batch(offset, start, message) {
+                2 => match self.enter_batch(offset, start, message, rest) {
                     None => continue,
                     found => return found,
                 },
@@ -227,11 +227,13 @@ impl EntryCursor {
     }
 
     /// Checks a batch and makes its records the next ones to be read. `None` also where there are none to be read.
+    /// `rest` is the set from `batch` on.
     fn enter_batch(
         &mut self,
         base_offset: i64,
         start: usize,
         batch: &[u8],
+        rest: &[u8],
     ) -> Option<Result<Entry, CorruptMessage>> {
         let end = start.saturating_add(batch.len());
         self.position = end;
@@ -240,7 +242,8 @@ impl EntryCursor {
         let (records, codec, header) = match read {
             Ok(read) => read,
             Err(reason) => {
-                let last = claimed_last_offset(base_offset, batch);
+                let behind = rest.get(batch.len()..).unwrap_or_default();
+                let last = last_of_damaged(base_offset, batch, behind);
                 return Some(Err(CorruptMessage::batch(base_offset, last, reason)));
             }
         };
@@ -389,6 +392,17 @@ fn of_batch(batch: &RecordBatch, reason: CorruptReason) -> CorruptMessage {
 fn foreign(around: Around, inner: u8) -> CorruptMessage {
     let outer = around.format;
     CorruptMessage::entry(around.offset, CorruptReason::ForeignFormat { inner, outer })
+}
+
+/// Offset of the last record of a batch whose header is not to be trusted: before that of the entry `behind` it.
+#[cold]
+fn last_of_damaged(base_offset: i64, batch: &[u8], behind: &[u8]) -> i64 {
+    let claimed = claimed_last_offset(base_offset, batch);
+    let next = framing(behind).map(|(next, ..)| next);
+    match next.filter(|next| *next > base_offset) {
+        Some(next) => claimed.min(next.saturating_sub(1)),
+        None => claimed,
+    }
 }
 
 /// Offset of the last record of a batch, as its header claims.

@@ -383,6 +383,17 @@ fn records_that_do_not_come_to_their_number_are_told() {
 }
 
 #[test]
+fn a_damaged_batch_does_not_take_the_sound_one_behind_it_along() {
+    // Whoever skipped the batch went on where its damaged header said that it ends, and lost what came between.
+    let mut damaged = set(MessageFormat::V2, None, 10..12).as_bytes().to_vec();
+    damaged[23..27].copy_from_slice(&500i32.to_be_bytes());
+    let damaged = MessageSet::from(damaged);
+    let followed = joined(&[&damaged, &plain(12..14)]);
+    assert_eq!(outcomes(&followed), [Err((10, Some(12))), Ok(12), Ok(13)]);
+    assert_eq!(outcomes(&damaged), [Err((10, Some(511)))]);
+}
+
+#[test]
 fn a_record_outside_its_batch_is_refused() {
     for (delta, bytes) in [(10, 20), (-1, 1)] {
         let set = batch_of(1, &record(&[&[0, 0, bytes, 1, 1, 0]]));
