@@ -232,6 +232,10 @@ fn markdown_has_one_sentence_a_line_and_the_top_level_is_bare() {
     }
     for file in markdown(root) {
         let text = fs::read_to_string(&file).unwrap();
+        // A merge once dropped the beginning of a page, and nothing told.
+        if !text.starts_with("# ") || !text.ends_with('\n') {
+            complaints.push(format!("{} lacks its beginning or end", file.display()));
+        }
         let mut is_code = false;
         for (number, line) in text.lines().enumerate() {
             if line.starts_with("```") {
