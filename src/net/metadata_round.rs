@@ -113,6 +113,7 @@ fn ask_in_parts(
 ) -> Result<(), Error> {
     let request = MetadataRequest {
         topics: Some(topics.to_vec()).filter(|topics| !topics.is_empty()),
+        allow_auto_topic_creation: false,
     };
     let part = channel.call(&request, VERSION)?;
     if topics.len() > 1 && has_failed_as_a_whole(&part) {

@@ -109,6 +109,7 @@ fn partition(number: i32, leader: Option<i32>, error: Option<ErrorCode>) -> Part
         leader,
         replicas: vec![1, 2],
         isr: vec![1],
+        offline_replicas: Vec::new(),
     }
 }
 
@@ -284,6 +285,7 @@ fn without_a_broker_there_is_no_metadata() {
 fn an_empty_broker_list_never_replaces_a_known_one() {
     let healthy = healthy(MetadataRequest {
         topics: Some(names(&["a"])),
+        ..MetadataRequest::default()
     });
     let empty = MetadataResponse {
         topics: vec![bad_topic("b", ErrorCode::UnknownServerError)],
@@ -357,7 +359,7 @@ fn one_illegal_name_spoils_nothing_for_the_other_topics() {
 
 #[test]
 fn a_leader_is_known_when_its_address_is_whatever_the_code_says() {
-    let mut answer = healthy(MetadataRequest { topics: None });
+    let mut answer = healthy(MetadataRequest::default());
     answer.topics.push(topic(
         "a",
         vec![
@@ -381,6 +383,7 @@ fn a_leader_is_known_when_its_address_is_whatever_the_code_says() {
 fn a_leader_that_the_answer_does_not_list_is_unknown_even_if_an_older_one_did() {
     let first = healthy(MetadataRequest {
         topics: Some(names(&["a"])),
+        ..MetadataRequest::default()
     });
     let mut second = first.clone();
     second.brokers.pop();
@@ -444,9 +447,11 @@ fn a_topic_that_zookeeper_does_not_know_is_never_asked_for() {
 fn a_topic_that_the_answer_lacks_is_no_longer_known() {
     let first = healthy(MetadataRequest {
         topics: Some(names(&["a", "b"])),
+        ..MetadataRequest::default()
     });
     let second = healthy(MetadataRequest {
         topics: Some(names(&["b"])),
+        ..MetadataRequest::default()
     });
     let broker = giving(vec![first, second]);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
@@ -511,6 +516,7 @@ fn a_topic_that_is_being_deleted_is_not_asked_for_by_name() {
         asked.send(request.topics).unwrap();
         healthy(MetadataRequest {
             topics: Some(names(&["a", "another"])),
+            ..MetadataRequest::default()
         })
     });
     let directory = Directory::of(vec![broker.as_broker(1)]);
@@ -549,6 +555,7 @@ fn a_missing_leader_and_a_failed_try_leave_the_view_stale() {
     };
     let healthy = healthy(MetadataRequest {
         topics: Some(names(&["a"])),
+        ..MetadataRequest::default()
     });
     let broker = giving(vec![leaderless, healthy.clone(), healthy]);
     let directory = Directory::of(vec![broker.as_broker(1)]);
