@@ -271,6 +271,7 @@ mod tests {
                 topic_partition: request.partitions[0].topic_partition.clone(),
                 error: None,
                 timestamp: None,
+                leader_epoch: None,
                 offsets: vec![-1],
             }],
             ..ListOffsetsResponse::default()

@@ -283,6 +283,7 @@ impl Cluster {
             leader: Some(leaders.get(&partition).copied().unwrap_or(0)),
             replicas: Vec::new(),
             isr: Vec::new(),
+            offline_replicas: Vec::new(),
         });
         MetadataResponse {
             brokers: self.brokers.lock().clone(),
@@ -348,6 +349,7 @@ impl Cluster {
             let error = refused.get(&asked.topic_partition.partition()).copied();
             PartitionOffsets {
                 topic_partition: asked.topic_partition.clone(),
+                leader_epoch: None,
                 offsets: if error.is_none() {
                     vec![end]
                 } else {
@@ -661,6 +663,7 @@ fn a_reset_that_leads_out_of_range_is_followed_by_a_pause() {
         .answer(move |request: ListOffsetsRequest| ListOffsetsResponse {
             partitions: vec![PartitionOffsets {
                 topic_partition: request.partitions[0].topic_partition.clone(),
+                leader_epoch: None,
                 offsets: vec![moving.fetch_add(1, Ordering::SeqCst)],
                 timestamp: None,
                 error: None,

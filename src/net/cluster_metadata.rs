@@ -299,7 +299,7 @@ impl ClusterMetadata {
     ) -> Result<MetadataResponse, Error> {
         let correlation_id = self.state.lock().correlation_id;
         let mut round = MetadataRound::new(&self.options, canceller, correlation_id);
-        let answer = round.run(&registered.brokers, question);
+        let answer = round.run(registered, question);
         self.state.lock().correlation_id = round.correlation_id();
         answer
     }

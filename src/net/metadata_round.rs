@@ -7,20 +7,25 @@ use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::error::Error;
 use crate::net::blocking_channel::ChannelOptions;
+use crate::net::broker_directory::RegisteredBrokers;
+use crate::net::broker_version::BrokerVersion;
 use crate::net::canceller::Canceller;
 use crate::net::cluster_metadata::ClusterMetadataOptions;
 use crate::net::request_channel::RequestChannel;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
 
-/// The version that all brokers serve, from 0.8.0 to 4.x, so that nothing has to be known of them or asked first;
-/// for us later ones add nothing.
-const VERSION: i16 = 0;
+/// The version that all brokers serve, from 0.8.0 to 4.x.
+const SERVED_BY_ALL: i16 = 0;
+
+/// The first version in which a broker can be told to create no topic (0.11, KAFKA-5291); those between add nothing for us.
+const CREATES_NOTHING: i16 = 4;
 
 /// What to ask about.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Question<'a> {
-    /// These topics, at least one. A broker with `auto.create.topics.enable` creates those that are gone.
+    /// These topics, at least one. A broker with `auto.create.topics.enable` from before 0.11 creates those that are
+    /// gone.
     Named(&'a [String]),
     /// All topics there are, which creates none, for the sake of these.
     All(&'a [String]),
@@ -54,7 +59,7 @@ impl<'a> MetadataRound<'a> {
     /// The first answer that can be read.
     pub(super) fn run(
         &mut self,
-        brokers: &[Broker],
+        registered: &RegisteredBrokers,
         question: Question<'_>,
     ) -> Result<MetadataResponse, Error> {
         let (wanted, names) = match question {
@@ -62,13 +67,14 @@ impl<'a> MetadataRound<'a> {
             // No name at all stands for all topics.
             Question::All(topics) => (topics, &[][..]),
         };
-        let brokers = in_random_order(brokers);
+        let brokers = in_random_order(&registered.brokers);
         let mut last = None;
         for broker in &brokers {
             if self.canceller.is_cancelled() {
                 return Err(Error::Closed);
             }
-            match self.ask(&broker.address, names) {
+            let registration = registered.versions.get(&broker.id).copied();
+            match self.ask(&broker.address, version_of(registration), names) {
                 Ok(answer) => return Ok(answer),
                 Err(Error::Closed) => return Err(Error::Closed),
                 Err(error) => {
@@ -87,6 +93,7 @@ impl<'a> MetadataRound<'a> {
     fn ask(
         &mut self,
         address: &BrokerAddress,
+        version: BrokerVersion,
         topics: &[String],
     ) -> Result<MetadataResponse, Error> {
         let options = ChannelOptions {
@@ -97,28 +104,46 @@ impl<'a> MetadataRound<'a> {
         let client_id = self.options.client_id.clone();
         let canceller = self.canceller.clone();
         let mut channel = RequestChannel::new(address.clone(), options, client_id, canceller)
+            .of_version(version)
             .numbered_from(self.correlation_id);
         let mut answer = MetadataResponse::default();
-        let asked = ask_in_parts(&mut channel, topics, &mut answer);
+        let version = channel.common_version::<MetadataRequest>();
+        let asked = version.and_then(|common| {
+            let version = match common {
+                CREATES_NOTHING.. => common,
+                _ => SERVED_BY_ALL,
+            };
+            ask_in_parts(&mut channel, version, topics, &mut answer)
+        });
         self.correlation_id = channel.next_correlation_id();
         asked.map(|()| answer)
+    }
+}
+
+/// What a broker is taken for. One without a readable registration gets version 0, which needs no probe.
+fn version_of(registration: Option<i32>) -> BrokerVersion {
+    match registration {
+        None => BrokerVersion::V0_8,
+        known => BrokerVersion::of_registration(known),
     }
 }
 
 /// Asks for all topics at once, and for ever smaller parts where 0.8 fails a whole request because of one topic.
 fn ask_in_parts(
     channel: &mut RequestChannel,
+    version: i16,
     topics: &[String],
     answer: &mut MetadataResponse,
 ) -> Result<(), Error> {
     let request = MetadataRequest {
         topics: Some(topics.to_vec()).filter(|topics| !topics.is_empty()),
+        allow_auto_topic_creation: false,
     };
-    let part = channel.call(&request, VERSION)?;
+    let part = channel.call(&request, version)?;
     if topics.len() > 1 && has_failed_as_a_whole(&part) {
         let (left, right) = topics.split_at(topics.len() / 2);
-        ask_in_parts(channel, left, answer)?;
-        return ask_in_parts(channel, right, answer);
+        ask_in_parts(channel, version, left, answer)?;
+        return ask_in_parts(channel, version, right, answer);
     }
     answer.brokers.extend(part.brokers);
     answer.topics.extend(part.topics);

@@ -89,6 +89,7 @@ mod tests {
 
     fn fetch(min_version: i16, max_version: i16) -> NodeApiVersions {
         NodeApiVersions::told(&ApiVersionsResponse {
+            throttle_time: None,
             error: None,
             api_versions: vec![ApiVersion {
                 api_key: FetchRequest::KEY,
@@ -114,7 +115,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(error.to_string(), text);
         assert!(!error.is_retriable());
-        let text = "broker broker:9092 does not serve Metadata, known here are 0 to 1";
+        let text = "broker broker:9092 does not serve Metadata, known here are 0 to 5";
         let error = fetch(0, 1)
             .common::<MetadataRequest>(&address())
             .unwrap_err();

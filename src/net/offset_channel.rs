@@ -141,7 +141,7 @@ impl OffsetChannel {
     ) -> Result<Vec<Result<Option<i64>, Error>>, Error> {
         let request = OffsetFetchRequest {
             group: self.options.group.clone(),
-            partitions: partitions.to_vec(),
+            partitions: Some(partitions.to_vec()),
         };
         let (address, response) = self.call(&request, |_| FETCH_VERSION, end)?;
         let answers = response.partitions.into_iter();

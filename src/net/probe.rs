@@ -57,7 +57,10 @@ fn frames(client_id: &str, [first, second]: [i32; 2]) -> Result<Vec<u8>, EncodeE
     let client_id = Some(client_id);
     let topics = Some(vec![NO_TOPIC.to_owned()]);
     let mut frames = request_frame(&ApiVersionsRequest, 0, first, client_id, Vec::new())?;
-    let metadata = MetadataRequest { topics };
+    let metadata = MetadataRequest {
+        topics,
+        ..MetadataRequest::default()
+    };
     frames.extend(request_frame(&metadata, 0, second, client_id, Vec::new())?);
     Ok(frames)
 }

@@ -228,7 +228,10 @@ impl SimpleConsumer {
     pub fn topic_metadata(&self, topics: &[&str]) -> Result<MetadataResponse, Error> {
         let topics = topics.iter().map(|topic| String::from(*topic));
         let topics = Some(topics.collect()).filter(|topics: &Vec<String>| !topics.is_empty());
-        self.call(&MetadataRequest { topics })
+        self.call(&MetadataRequest {
+            topics,
+            allow_auto_topic_creation: true,
+        })
     }
 
     /// Asks for offsets before a time.

@@ -123,6 +123,7 @@ fn offsets_of_segments_come_newest_first() {
     let broker = replaying::<ListOffsetsRequest>("k082-list-offsets-v0-latest-many");
     let request = ListOffsetsRequest {
         partitions: vec![ListOffsetsPartition {
+            current_leader_epoch: None,
             topic_partition: at("seg", 0),
             time: OffsetTime::Latest,
             max_offsets: 100,

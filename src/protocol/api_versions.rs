@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::error::ErrorCode;
 use crate::protocol::decode_error::DecodeError;
@@ -13,7 +14,8 @@ use crate::protocol::request::check_decoded;
 use crate::protocol::request::check_encoded;
 use crate::protocol::writer::Writer;
 
-/// Asks which versions of which requests a broker serves. Version 0, which every broker from 0.10.0 on serves.
+/// Asks which versions of which requests a broker serves. Versions 0 to 2, of which every broker from 0.10.0 on serves
+/// version 0.
 ///
 /// Never to be sent to an 0.9.0 broker: it drops what other clients have asked it meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct ApiVersionsRequest;
 /// Answers an [`ApiVersionsRequest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiVersionsResponse {
+    /// How long a quota held the answer back; `None` in version 0, which does not say.
+    pub throttle_time: Option<Duration>,
     /// Why there is no list, or one of this request alone.
     pub error: Option<ErrorCode>,
     /// In the broker's order. A listed version is not always served: 4.x lists Produce 0 to 2 all the same.
@@ -42,7 +46,7 @@ pub struct ApiVersion {
 impl Request for ApiVersionsRequest {
     const API: &'static str = "ApiVersions";
     const KEY: i16 = 18;
-    const VERSIONS: RangeInclusive<i16> = 0..=0;
+    const VERSIONS: RangeInclusive<i16> = 0..=2;
     type Response = ApiVersionsResponse;
 
     fn encode(&self, version: i16, _body: &mut Writer) -> Result<(), EncodeError> {
@@ -64,20 +68,27 @@ impl Response for ApiVersionsResponse {
             body.i16(api.min_version);
             body.i16(api.max_version);
             Ok(())
-        })
+        })?;
+        match version {
+            1.. => body.throttle_time(self.throttle_time),
+            _ => Ok(()),
+        }
     }
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         check_decoded::<ApiVersionsRequest>(version)?;
+        let error = ErrorCode::from_wire(body.i16("error_code")?);
+        let api_versions = body.array("api_versions", |body| {
+            Ok(ApiVersion {
+                api_key: body.i16("api_key")?,
+                min_version: body.i16("min_version")?,
+                max_version: body.i16("max_version")?,
+            })
+        })?;
         Ok(Self {
-            error: ErrorCode::from_wire(body.i16("error_code")?),
-            api_versions: body.array("api_versions", |body| {
-                Ok(ApiVersion {
-                    api_key: body.i16("api_key")?,
-                    min_version: body.i16("min_version")?,
-                    max_version: body.i16("max_version")?,
-                })
-            })?,
+            throttle_time: body.throttle_time(version >= 1)?,
+            error,
+            api_versions,
         })
     }
 }

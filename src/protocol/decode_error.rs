@@ -33,6 +33,10 @@ pub(crate) enum DecodeError {
     #[error("{field} is not UTF-8: {text:?}")]
     Utf8 { field: &'static str, text: String },
 
+    /// A value that is not known.
+    #[error("{field} has the unknown value {value}")]
+    Value { field: &'static str, value: i64 },
+
     /// The layout of this version is not known.
     #[error("version {version} of {api} is not supported")]
     Version { api: &'static str, version: i16 },
@@ -58,6 +62,7 @@ impl DecodeError {
             Self::Truncated { field, .. }
             | Self::Length { field, .. }
             | Self::Utf8 { field, .. }
+            | Self::Value { field, .. }
             | Self::Io { field, .. } => field,
             Self::FrameSize { .. } => "size",
             Self::Version { .. } => "api_version",

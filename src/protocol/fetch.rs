@@ -228,8 +228,7 @@ impl Response for FetchResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
         check_encoded::<FetchRequest>(version)?;
         if version >= 1 {
-            let throttle_time = self.throttle_time.unwrap_or_default();
-            body.milliseconds("throttle_time_ms", throttle_time)?;
+            body.throttle_time(self.throttle_time)?;
         }
         if version >= 7 {
             body.i16(self.error.map_or(0, ErrorCode::code));

@@ -19,7 +19,7 @@ use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
 
-/// Asks for offsets by time ("Offset" in Kafka 0.8). Versions 0 to 2.
+/// Asks for offsets by time ("Offset" in Kafka 0.8). Versions 0 to 5.
 ///
 /// Version 0 asks for offsets *before* a time, in the coarse grain of segment files, and may get several; from
 /// version 1 on the answer is the first message *from* that time on.
@@ -27,7 +27,7 @@ use crate::protocol::writer::Writer;
 pub struct ListOffsetsRequest {
     /// Who asks; for an ordinary consumer "latest" is the high watermark.
     pub replica: Replica,
-    /// Whether "latest" ends before the first open transaction; version 2 only, not written in others.
+    /// Whether "latest" ends before the first open transaction; from version 2 on.
     pub isolation: IsolationLevel,
     /// What is wanted. Neighbours of one topic share a group on the wire.
     pub partitions: Vec<ListOffsetsPartition>,
@@ -38,6 +38,8 @@ pub struct ListOffsetsRequest {
 pub struct ListOffsetsPartition {
     /// The partition.
     pub topic_partition: TopicPartition,
+    /// The epoch of the leader that is meant (KIP-320); `None` for whichever there is. From version 4 on.
+    pub current_leader_epoch: Option<i32>,
     /// The time before which offsets are wanted.
     pub time: OffsetTime,
     /// Most offsets to return; from version 1 on it is always one.
@@ -76,6 +78,8 @@ pub struct PartitionOffsets {
     pub timestamp: Option<i64>,
     /// The offsets, newest first; from version 1 on one or none. May be empty without an error.
     pub offsets: Vec<i64>,
+    /// The epoch of the leader that wrote the message at the offset (KIP-320), where it is known. From version 4 on.
+    pub leader_epoch: Option<i32>,
 }
 
 impl PartitionOffsets {
@@ -91,6 +95,7 @@ impl ListOffsetsRequest {
     pub fn list(mut self, topic_partition: TopicPartition, time: OffsetTime) -> Self {
         self.partitions.push(ListOffsetsPartition {
             topic_partition,
+            current_leader_epoch: None,
             time,
             max_offsets: 1,
         });
@@ -101,7 +106,7 @@ impl ListOffsetsRequest {
 impl Request for ListOffsetsRequest {
     const API: &'static str = "ListOffsets";
     const KEY: i16 = 2;
-    const VERSIONS: RangeInclusive<i16> = 0..=2;
+    const VERSIONS: RangeInclusive<i16> = 0..=5;
     type Response = ListOffsetsResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
@@ -111,6 +116,9 @@ impl Request for ListOffsetsRequest {
             body.i8(self.isolation.to_wire());
         }
         topic_groups::write(body, &self.partitions, |body, partition| {
+            if version >= 4 {
+                body.i32(partition.current_leader_epoch.unwrap_or(-1));
+            }
             body.i64(partition.time.to_wire());
             if version == 0 {
                 body.i32(partition.max_offsets);
@@ -130,6 +138,7 @@ impl Request for ListOffsetsRequest {
             partitions: topic_groups::read(body, |body, topic_partition| {
                 Ok(ListOffsetsPartition {
                     topic_partition,
+                    current_leader_epoch: leader_epoch("current_leader_epoch", version, body)?,
                     time: OffsetTime::from_wire(body.i64("time")?),
                     max_offsets: match version {
                         0 => body.i32("max_num_offsets")?,
@@ -145,14 +154,16 @@ impl Response for ListOffsetsResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
         check_encoded::<ListOffsetsRequest>(version)?;
         if version >= 2 {
-            let throttle_time = self.throttle_time.unwrap_or_default();
-            body.milliseconds("throttle_time_ms", throttle_time)?;
+            body.throttle_time(self.throttle_time)?;
         }
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i16(partition.error.map_or(0, ErrorCode::code));
             if version >= 1 {
                 body.i64(partition.timestamp.unwrap_or(-1));
                 body.i64(partition.offset().unwrap_or(-1));
+                if version >= 4 {
+                    body.i32(partition.leader_epoch.unwrap_or(-1));
+                }
                 return Ok(());
             }
             body.array("offsets", &partition.offsets, |body, offset| {
@@ -164,10 +175,7 @@ impl Response for ListOffsetsResponse {
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         check_decoded::<ListOffsetsRequest>(version)?;
-        let throttle_time = match version {
-            2.. => Some(body.milliseconds("throttle_time_ms")?),
-            _ => None,
-        };
+        let throttle_time = body.throttle_time(version >= 2)?;
         let partitions = topic_groups::read(body, |body, topic_partition| {
             PartitionOffsets::decode(version, body, topic_partition)
         })?;
@@ -201,7 +209,20 @@ impl PartitionOffsets {
             error,
             timestamp,
             offsets,
+            leader_epoch: leader_epoch("leader_epoch", version, body)?,
         })
+    }
+}
+
+/// `None` where it is not known, and before version 4, which has none.
+fn leader_epoch<R: Read>(
+    field: &'static str,
+    version: i16,
+    body: &mut Reader<R>,
+) -> Result<Option<i32>, DecodeError> {
+    match version {
+        4.. => Ok(Some(body.i32(field)?).filter(|epoch| *epoch >= 0)),
+        _ => Ok(None),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
@@ -16,7 +17,7 @@ use crate::protocol::topic_groups;
 use crate::protocol::topic_groups::OfPartition;
 use crate::protocol::writer::Writer;
 
-/// Stores offsets of a group. Version 0 stores them in ZooKeeper, versions 1 and 2 in Kafka, on the coordinator.
+/// Stores offsets of a group. Version 0 stores them in ZooKeeper, versions 1 to 3 in Kafka, on the coordinator.
 ///
 /// A group that ZooKeeper coordinates has neither a generation nor member ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub struct OffsetCommitRequest {
     pub generation: Option<i32>,
     /// Id of the member, empty where there is none. Not in version 0.
     pub member: String,
-    /// For how many milliseconds the offsets are kept; `None` leaves it to the broker. Version 2 only.
+    /// For how many milliseconds the offsets are kept; `None` leaves it to the broker. From version 2 on.
     pub retention: Option<i64>,
     /// The offsets. Neighbours of one topic share a group on the wire.
     pub partitions: Vec<OffsetCommitPartition>,
@@ -49,6 +50,8 @@ pub struct OffsetCommitPartition {
 /// Answers an [`OffsetCommitRequest`], in the broker's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffsetCommitResponse {
+    /// How long a quota held the answer back; `None` before version 3, which does not say.
+    pub throttle_time: Option<Duration>,
     /// One answer for each partition.
     pub partitions: Vec<CommittedOffset>,
 }
@@ -65,7 +68,7 @@ pub struct CommittedOffset {
 impl Request for OffsetCommitRequest {
     const API: &'static str = "OffsetCommit";
     const KEY: i16 = 8;
-    const VERSIONS: RangeInclusive<i16> = 0..=2;
+    const VERSIONS: RangeInclusive<i16> = 0..=3;
     type Response = OffsetCommitResponse;
 
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
@@ -118,6 +121,9 @@ impl Request for OffsetCommitRequest {
 impl Response for OffsetCommitResponse {
     fn encode(&self, version: i16, body: &mut Writer) -> Result<(), EncodeError> {
         check_encoded::<OffsetCommitRequest>(version)?;
+        if version >= 3 {
+            body.throttle_time(self.throttle_time)?;
+        }
         topic_groups::write(body, &self.partitions, |body, partition| {
             body.i16(partition.error.map_or(0, ErrorCode::code));
             Ok(())
@@ -126,13 +132,17 @@ impl Response for OffsetCommitResponse {
 
     fn decode<R: Read>(version: i16, body: &mut Reader<R>) -> Result<Self, DecodeError> {
         check_decoded::<OffsetCommitRequest>(version)?;
+        let throttle_time = body.throttle_time(version >= 3)?;
         let partitions = topic_groups::read(body, |body, topic_partition| {
             Ok(CommittedOffset {
                 topic_partition,
                 error: ErrorCode::from_wire(body.i16("error_code")?),
             })
         })?;
-        Ok(Self { partitions })
+        Ok(Self {
+            throttle_time,
+            partitions,
+        })
     }
 }
 

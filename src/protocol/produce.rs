@@ -133,8 +133,7 @@ impl Response for ProduceResponse {
             Ok(())
         })?;
         if version >= 1 {
-            let throttle_time = self.throttle_time.unwrap_or_default();
-            body.milliseconds("throttle_time_ms", throttle_time)?;
+            body.throttle_time(self.throttle_time)?;
         }
         Ok(())
     }
@@ -152,10 +151,7 @@ impl Response for ProduceResponse {
                 },
             })
         })?;
-        let throttle_time = match version {
-            0 => None,
-            _ => Some(body.milliseconds("throttle_time_ms")?),
-        };
+        let throttle_time = body.throttle_time(version >= 1)?;
         Ok(Self {
             partitions,
             throttle_time,

@@ -99,6 +99,17 @@ impl<R: Read> Reader<R> {
         ))
     }
 
+    /// How long a quota held an answer back, in versions that have the field.
+    pub(crate) fn throttle_time(
+        &mut self,
+        is_there: bool,
+    ) -> Result<Option<Duration>, DecodeError> {
+        match is_there {
+            true => self.milliseconds("throttle_time_ms").map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// A string that must be there.
     pub(crate) fn string(&mut self, field: &'static str) -> Result<String, DecodeError> {
         match self.nullable_string(field)? {

@@ -36,10 +36,18 @@ pub(super) fn write<T: OfPartition>(
 /// Reads all partitions of all topics, in their order. A topic without partitions leaves no trace.
 pub(super) fn read<R: Read, T>(
     body: &mut Reader<R>,
-    mut each: impl FnMut(&mut Reader<R>, TopicPartition) -> Result<T, DecodeError>,
+    each: impl FnMut(&mut Reader<R>, TopicPartition) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
+    Ok(read_nullable(body, each)?.unwrap_or_default())
+}
+
+/// As [`read`], where null has a meaning of its own.
+pub(super) fn read_nullable<R: Read, T>(
+    body: &mut Reader<R>,
+    mut each: impl FnMut(&mut Reader<R>, TopicPartition) -> Result<T, DecodeError>,
+) -> Result<Option<Vec<T>>, DecodeError> {
     let mut items = Vec::new();
-    for _ in 0..body.length("topics")? {
+    let groups = body.nullable_array("topics", |body| {
         let topic: Arc<str> = body.string("topic")?.into();
         for _ in 0..body.length("partitions")? {
             let partition = body.i32("partition")?;
@@ -48,8 +56,9 @@ pub(super) fn read<R: Read, T>(
                 TopicPartition::new(Arc::clone(&topic), partition),
             )?);
         }
-    }
-    Ok(items)
+        Ok(())
+    })?;
+    Ok(groups.map(|_| items))
 }
 
 fn topic<T: OfPartition>(item: &T) -> &str {

@@ -62,6 +62,11 @@ impl Writer {
         Ok(())
     }
 
+    /// How long a quota held an answer back; not at all where that is not known.
+    pub(crate) fn throttle_time(&mut self, time: Option<Duration>) -> Result<(), EncodeError> {
+        self.milliseconds("throttle_time_ms", time.unwrap_or_default())
+    }
+
     /// A string of at most 32,767 bytes.
     pub(crate) fn string(&mut self, field: &'static str, text: &str) -> Result<(), EncodeError> {
         let length = i16::try_from(text.len()).map_err(|_| EncodeError::Length {

@@ -69,6 +69,7 @@ impl RequestHandler {
         FindCoordinatorResponse {
             error: coordinator.is_none().then_some(unknown),
             coordinator,
+            ..FindCoordinatorResponse::default()
         }
     }
 
@@ -78,7 +79,7 @@ impl RequestHandler {
     ) -> FindCoordinatorResponse {
         FindCoordinatorResponse {
             error: Some(code),
-            coordinator: None,
+            ..FindCoordinatorResponse::default()
         }
     }
 
@@ -366,6 +367,7 @@ fn committed(
     });
     OffsetCommitResponse {
         partitions: partitions.collect(),
+        ..OffsetCommitResponse::default()
     }
 }
 
@@ -373,7 +375,8 @@ fn fetched(
     request: &OffsetFetchRequest,
     mut fetch: impl FnMut(&TopicPartition) -> Result<Option<(i64, Option<String>)>, ErrorCode>,
 ) -> OffsetFetchResponse {
-    let partitions = request.partitions.iter().map(|of| {
+    // No list at all comes in higher versions than are served.
+    let partitions = request.partitions.iter().flatten().map(|of| {
         let found = fetch(of);
         let error = found.as_ref().err().copied();
         let found = found.ok().flatten();
@@ -386,6 +389,7 @@ fn fetched(
     });
     OffsetFetchResponse {
         partitions: partitions.collect(),
+        ..OffsetFetchResponse::default()
     }
 }
 

@@ -151,6 +151,7 @@ fn described_partition(
         leader,
         replicas,
         isr: if leader.is_some() { isr } else { Vec::new() },
+        offline_replicas: Vec::new(),
     }
 }
 

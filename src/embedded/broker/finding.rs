@@ -157,6 +157,7 @@ fn listed(of: &TopicPartition, offsets: Result<Vec<i64>, ErrorCode>) -> Partitio
         topic_partition: of.clone(),
         error: offsets.as_ref().err().copied(),
         timestamp: None,
+        leader_epoch: None,
         offsets: offsets.unwrap_or_default(),
     }
 }

@@ -173,7 +173,7 @@ impl RequestHandler {
         if is_known && !is_served {
             let response = ApiVersionsResponse {
                 error: Some(ErrorCode::UnsupportedVersion),
-                api_versions: Vec::new(),
+                ..ApiVersionsResponse::default()
             };
             return match response_frame(&response, 0, header.correlation_id, Vec::new()) {
                 Ok(frame) => Reply::Frame(frame),
@@ -187,10 +187,11 @@ impl RequestHandler {
             |_: &ApiVersionsRequest, _| ApiVersionsResponse {
                 error: None,
                 api_versions: behaviour.served(),
+                throttle_time: None,
             },
             |_, code| ApiVersionsResponse {
                 error: Some(code),
-                api_versions: Vec::new(),
+                ..ApiVersionsResponse::default()
             },
         )
     }

@@ -35,6 +35,7 @@ fn bench(
                     topic_partition: asked.topic_partition.clone(),
                     error: None,
                     timestamp: None,
+                    leader_epoch: None,
                     offsets: vec![if asked.time == OffsetTime::Latest {
                         10
                     } else {

@@ -26,6 +26,7 @@ fn look_up(times: Times) -> (i64, Vec<OffsetTime>) {
                 topic_partition: request.partitions[0].topic_partition.clone(),
                 error: None,
                 timestamp: None,
+                leader_epoch: None,
                 offsets: Vec::from_iter(offset),
             }],
             ..ListOffsetsResponse::default()

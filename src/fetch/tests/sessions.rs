@@ -98,6 +98,7 @@ fn serving(most: i16) -> ApiVersionsResponse {
         max_version,
     };
     ApiVersionsResponse {
+        throttle_time: None,
         error: None,
         api_versions: vec![
             api(FetchRequest::KEY, most),
@@ -382,6 +383,7 @@ fn an_open_transaction_that_a_new_leader_does_not_know_the_end_of_is_waited_for(
                     topic_partition: TopicPartition::new(TOPIC, 0),
                     error: None,
                     timestamp: None,
+                    leader_epoch: None,
                     offsets: vec![if is_of_leader { 12 } else { 10 }],
                 }],
             }

@@ -14,12 +14,17 @@ use crate::cluster::TopicPartition;
 use crate::config::BrokerAddressMap;
 use crate::net::BrokerVersion;
 use crate::net::fake_broker::FakeBroker;
+use crate::net::fake_broker::FakeBrokerBuilder;
 use crate::net::fake_broker::FullPort;
 use crate::net::fake_broker::Then;
 use crate::net::fake_broker::await_hang_up;
 use crate::net::fake_broker::closed_port;
+use crate::protocol::ApiVersion;
+use crate::protocol::ApiVersionsRequest;
+use crate::protocol::ApiVersionsResponse;
 use crate::protocol::MetadataRequest;
 use crate::protocol::PartitionMetadata;
+use crate::protocol::Request;
 use crate::protocol::TopicMetadata;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -29,6 +34,8 @@ const SOON: Duration = Duration::from_millis(100);
 /// ZooKeeper's part.
 struct Directory {
     brokers: Mutex<Vec<Broker>>,
+    /// Of all of them; `None` where none can be read.
+    registration: Mutex<Option<i32>>,
     /// `None`: all that are asked for.
     topics: Mutex<Option<HashSet<String>>>,
     is_lost: AtomicBool,
@@ -39,6 +46,7 @@ impl Directory {
     fn of(brokers: Vec<Broker>) -> Arc<Self> {
         Arc::new(Self {
             brokers: Mutex::new(brokers),
+            registration: Mutex::new(Some(1)),
             topics: Mutex::new(None),
             is_lost: AtomicBool::new(false),
             is_deleting: AtomicBool::new(false),
@@ -48,8 +56,14 @@ impl Directory {
 
 impl BrokerDirectory for Directory {
     fn brokers(&self, _stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
-        let registered = self.brokers.lock().clone();
-        Ok(RegisteredBrokers::in_version(1, registered))
+        let brokers = self.brokers.lock().clone();
+        Ok(match *self.registration.lock() {
+            Some(version) => RegisteredBrokers::in_version(version, brokers),
+            None => RegisteredBrokers {
+                brokers,
+                ..RegisteredBrokers::default()
+            },
+        })
     }
 
     fn existing_topics(&self, topics: &[String], _stop: &StopSignal) -> Result<Vec<String>, Error> {
@@ -109,6 +123,7 @@ fn partition(number: i32, leader: Option<i32>, error: Option<ErrorCode>) -> Part
         leader,
         replicas: vec![1, 2],
         isr: vec![1],
+        offline_replicas: Vec::new(),
     }
 }
 
@@ -284,6 +299,7 @@ fn without_a_broker_there_is_no_metadata() {
 fn an_empty_broker_list_never_replaces_a_known_one() {
     let healthy = healthy(MetadataRequest {
         topics: Some(names(&["a"])),
+        ..MetadataRequest::default()
     });
     let empty = MetadataResponse {
         topics: vec![bad_topic("b", ErrorCode::UnknownServerError)],
@@ -357,7 +373,7 @@ fn one_illegal_name_spoils_nothing_for_the_other_topics() {
 
 #[test]
 fn a_leader_is_known_when_its_address_is_whatever_the_code_says() {
-    let mut answer = healthy(MetadataRequest { topics: None });
+    let mut answer = healthy(MetadataRequest::default());
     answer.topics.push(topic(
         "a",
         vec![
@@ -381,6 +397,7 @@ fn a_leader_is_known_when_its_address_is_whatever_the_code_says() {
 fn a_leader_that_the_answer_does_not_list_is_unknown_even_if_an_older_one_did() {
     let first = healthy(MetadataRequest {
         topics: Some(names(&["a"])),
+        ..MetadataRequest::default()
     });
     let mut second = first.clone();
     second.brokers.pop();
@@ -408,6 +425,80 @@ fn a_leader_that_registers_while_it_is_asked_for_is_known_with_its_version() {
     assert_eq!(id_of_leader(&view, "a", 1), Some(2));
     assert_eq!(view.broker_version(2), BrokerVersion::V0_8);
     assert_eq!(view.broker_version(3), BrokerVersion::Probe);
+}
+
+/// Says that Metadata is served up to `most`.
+fn serving(most: i16) -> ApiVersionsResponse {
+    ApiVersionsResponse {
+        api_versions: vec![ApiVersion {
+            api_key: MetadataRequest::KEY,
+            min_version: 0,
+            max_version: most,
+        }],
+        ..ApiVersionsResponse::default()
+    }
+}
+
+/// What came to a broker that serves Metadata up to `most`, by number and version, and whether it could create topics.
+fn asked_of(registration: Option<i32>, most: i16) -> (Vec<(i16, i16)>, Vec<bool>) {
+    let (told, created) = unbounded();
+    let broker = FakeBrokerBuilder::default()
+        .answer(move |_: ApiVersionsRequest| serving(most))
+        .answer(move |request: MetadataRequest| {
+            told.send(request.allow_auto_topic_creation).unwrap();
+            healthy(request)
+        })
+        .start();
+    let directory = Directory::of(vec![broker.as_broker(1)]);
+    *directory.registration.lock() = registration;
+    let view = metadata_of(&directory).refresh(&names(&["a"]), &never().signal());
+    assert_eq!(id_of_leader(&view.unwrap(), "a", 1), Some(2));
+    let headers = broker.received().into_iter();
+    let asked = headers.map(|it| (it.api_key, it.api_version)).collect();
+    (asked, created.try_iter().collect())
+}
+
+#[test]
+fn a_broker_that_can_be_told_to_create_no_topic_is_told() {
+    // A topic deleted between the look into ZooKeeper and the request came back with its asking.
+    for registration in [3, 4, 5] {
+        let (asked, may_create) = asked_of(Some(registration), 9);
+        assert_eq!(asked, [(18, 0), (3, 5)], "registration {registration}");
+        assert_eq!(may_create, [false]);
+    }
+    assert_eq!(asked_of(Some(4), 4), (vec![(18, 0), (3, 4)], vec![false]));
+}
+
+#[test]
+fn a_broker_that_cannot_be_told_so_gets_version_0() {
+    // 0.10 serves no more than 2, which creates topics as 0 does and names dead replicas besides.
+    assert_eq!(asked_of(Some(3), 2), (vec![(18, 0), (3, 0)], vec![true]));
+    // Those of 0.8 and 0.9 are never asked for their versions, nor is one whose registration cannot be read.
+    for registration in [Some(1), Some(2), None] {
+        assert_eq!(asked_of(registration, 9), (vec![(3, 0)], vec![true]));
+    }
+}
+
+#[test]
+fn all_topics_are_asked_for_by_null_in_later_versions() {
+    // An empty list asks for none there.
+    let broker = FakeBrokerBuilder::default()
+        .answer(|_: ApiVersionsRequest| serving(5))
+        .answer(|request: MetadataRequest| {
+            assert_eq!(request.topics, None);
+            healthy(MetadataRequest {
+                topics: Some(names(&["a", "other"])),
+                ..request
+            })
+        })
+        .start();
+    let directory = Directory::of(vec![broker.as_broker(1)]);
+    *directory.registration.lock() = Some(5);
+    directory.is_deleting.store(true, Ordering::SeqCst);
+    let metadata = metadata_of(&directory);
+    let view = metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
+    assert_eq!(id_of_leader(&view, "a", 0), Some(1));
+    assert!(view.topic("other").is_none());
 }
 
 #[test]
@@ -444,9 +535,11 @@ fn a_topic_that_zookeeper_does_not_know_is_never_asked_for() {
 fn a_topic_that_the_answer_lacks_is_no_longer_known() {
     let first = healthy(MetadataRequest {
         topics: Some(names(&["a", "b"])),
+        ..MetadataRequest::default()
     });
     let second = healthy(MetadataRequest {
         topics: Some(names(&["b"])),
+        ..MetadataRequest::default()
     });
     let broker = giving(vec![first, second]);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
@@ -511,6 +604,7 @@ fn a_topic_that_is_being_deleted_is_not_asked_for_by_name() {
         asked.send(request.topics).unwrap();
         healthy(MetadataRequest {
             topics: Some(names(&["a", "another"])),
+            ..MetadataRequest::default()
         })
     });
     let directory = Directory::of(vec![broker.as_broker(1)]);
@@ -549,6 +643,7 @@ fn a_missing_leader_and_a_failed_try_leave_the_view_stale() {
     };
     let healthy = healthy(MetadataRequest {
         topics: Some(names(&["a"])),
+        ..MetadataRequest::default()
     });
     let broker = giving(vec![leaderless, healthy.clone(), healthy]);
     let directory = Directory::of(vec![broker.as_broker(1)]);

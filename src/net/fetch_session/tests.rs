@@ -120,6 +120,7 @@ fn orders(partition: i32) -> TopicPartition {
 
 fn serving_fetch(most: i16) -> ApiVersionsResponse {
     ApiVersionsResponse {
+        throttle_time: None,
         error: None,
         api_versions: vec![ApiVersion {
             api_key: FetchRequest::KEY,

@@ -94,15 +94,15 @@ fn partition(number: i32) -> TopicPartition {
 
 fn named(broker: Broker) -> FindCoordinatorResponse {
     FindCoordinatorResponse {
-        error: None,
         coordinator: Some(broker),
+        ..FindCoordinatorResponse::default()
     }
 }
 
 fn nobody(code: ErrorCode) -> FindCoordinatorResponse {
     FindCoordinatorResponse {
         error: Some(code),
-        coordinator: None,
+        ..FindCoordinatorResponse::default()
     }
 }
 
@@ -113,6 +113,7 @@ fn committed(request: &OffsetCommitRequest, error: Option<ErrorCode>) -> OffsetC
     });
     OffsetCommitResponse {
         partitions: partitions.collect(),
+        ..OffsetCommitResponse::default()
     }
 }
 
@@ -371,7 +372,7 @@ fn nothing_is_sent_for_who_is_not_entitled_and_a_wait_ends_with_the_right() {
 fn each_partition_has_its_own_answer_and_a_missing_one_is_an_error() {
     let keeper = FakeBrokerBuilder::default()
         .answer(|request: OffsetFetchRequest| {
-            let first = &request.partitions[0];
+            let first = &request.partitions.as_ref().unwrap()[0];
             OffsetFetchResponse {
                 partitions: vec![FetchedOffset {
                     topic_partition: first.clone(),
@@ -379,6 +380,7 @@ fn each_partition_has_its_own_answer_and_a_missing_one_is_an_error() {
                     metadata: None,
                     error: None,
                 }],
+                ..OffsetFetchResponse::default()
             }
         })
         .answer(|request: OffsetCommitRequest| {
@@ -408,6 +410,7 @@ fn a_partition_that_is_named_twice_has_its_answer_twice() {
         .answer(|request: OffsetCommitRequest| OffsetCommitResponse {
             // Brokers answer each partition once.
             partitions: committed(&request, None).partitions.split_off(1),
+            ..OffsetCommitResponse::default()
         })
         .start();
     let guide = guide(vec![named(keeper.as_broker(5))]);

@@ -48,6 +48,7 @@ fn builder() -> FakeBrokerBuilder {
                     topic_partition: asked.topic_partition,
                     error: None,
                     timestamp: Some(9),
+                    leader_epoch: None,
                     offsets: vec![42],
                 })
                 .collect(),
@@ -80,6 +81,7 @@ fn serving(ranges: &[(i16, i16, i16)]) -> ApiVersionsResponse {
         max_version: range.2,
     });
     ApiVersionsResponse {
+        throttle_time: None,
         error: None,
         api_versions: apis.collect(),
     }
@@ -120,7 +122,7 @@ fn a_broker_of_0_8_or_0_9_is_never_asked_for_its_versions() {
 fn a_later_broker_is_asked_first_on_each_connection() {
     let broker = builder().answer(|_: ApiVersionsRequest| of_2_8()).start();
     let consumer = consumer_of(&broker, BrokerVersion::V0_10, LONG);
-    let expected = [API_VERSIONS, (1, 11), (2, 2), (3, 1)];
+    let expected = [API_VERSIONS, (1, 11), (2, 5), (3, 5)];
     ask_everything(&consumer).unwrap();
     assert_eq!(asked(&broker), expected);
     broker.hang_up();
@@ -157,7 +159,7 @@ fn what_a_broker_no_longer_serves_is_one_clear_error() {
         format!("broker {address} serves Fetch in versions 12 to 18, known here are 0 to 11");
     assert_eq!(error.to_string(), text);
     let error = consumer.topic_metadata(&[]).unwrap_err();
-    let text = format!("broker {address} does not serve Metadata, known here are 0 to 1");
+    let text = format!("broker {address} does not serve Metadata, known here are 0 to 5");
     assert_eq!(error.to_string(), text);
     assert_eq!(
         asked(&broker),

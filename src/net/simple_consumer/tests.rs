@@ -502,6 +502,7 @@ fn offsets_broker() -> FakeBroker {
                 topic_partition: asked.topic_partition,
                 error,
                 timestamp: None,
+                leader_epoch: None,
                 offsets,
             })
         });

@@ -15,12 +15,18 @@ use crate::protocol::EntryCursor;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
 use crate::protocol::FetchSink;
+use crate::protocol::FindCoordinatorRequest;
+use crate::protocol::FindCoordinatorResponse;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
 use crate::protocol::MessageFormat;
 use crate::protocol::MessageSet;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
+use crate::protocol::OffsetCommitRequest;
+use crate::protocol::OffsetCommitResponse;
+use crate::protocol::OffsetFetchRequest;
+use crate::protocol::OffsetFetchResponse;
 use crate::protocol::Outline;
 use crate::protocol::PartitionHeader;
 use crate::protocol::ProduceRequest;
@@ -182,7 +188,7 @@ fn partitions_before_a_broken_one_reach_the_sink() {
 
 proptest! {
     #[test]
-    fn arbitrary_bodies_are_read_or_refused(key in 0..5i16, version in -1..13i16, bytes in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bodies_are_read_or_refused(key in 0..8i16, version in -1..13i16, bytes in vec(any::<u8>(), 0..200)) {
         let _ = decode_response(key, version, &mut Reader::new(&bytes));
         let mut request = key.to_be_bytes().to_vec();
         request.extend(version.to_be_bytes());
@@ -309,6 +315,9 @@ fn decode_request(key: i16, frame: &[u8]) -> Result<(), DecodeError> {
         1 => request::<FetchRequest>(header.api_version, &mut body),
         2 => request::<ListOffsetsRequest>(header.api_version, &mut body),
         4 | 18 => request::<ApiVersionsRequest>(header.api_version, &mut body),
+        5 | 8 => request::<OffsetCommitRequest>(header.api_version, &mut body),
+        6 | 9 => request::<OffsetFetchRequest>(header.api_version, &mut body),
+        7 | 10 => request::<FindCoordinatorRequest>(header.api_version, &mut body),
         _ => request::<MetadataRequest>(header.api_version, &mut body),
     }
 }
@@ -326,6 +335,9 @@ fn decode_response(key: i16, version: i16, body: &mut Reader<&[u8]>) -> Result<(
         1 => response::<FetchResponse>(version, body),
         2 => response::<ListOffsetsResponse>(version, body),
         4 | 18 => response::<ApiVersionsResponse>(version, body),
+        5 | 8 => response::<OffsetCommitResponse>(version, body),
+        6 | 9 => response::<OffsetFetchResponse>(version, body),
+        7 | 10 => response::<FindCoordinatorResponse>(version, body),
         _ => response::<MetadataResponse>(version, body),
     }
 }

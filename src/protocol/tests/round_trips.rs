@@ -87,6 +87,7 @@ fn neighbours_of_one_topic_share_a_group() {
 fn a_name_that_does_not_fit_its_length_field_is_refused() {
     let request = MetadataRequest {
         topics: Some(vec!["x".repeat(32768)]),
+        ..MetadataRequest::default()
     };
     let error = request_frame(&request, 0, 1, None, Vec::new()).unwrap_err();
     let text = "topic has a length of 32768, the most is 32767";
@@ -149,14 +150,19 @@ fn a_broker_with_an_impossible_port_is_left_out_and_costs_the_others_nothing() {
 
 proptest! {
     #[test]
-    fn metadata_survives(topics in option::of(vec(name(), 0..4)), response in metadata()) {
-        let request = MetadataRequest { topics };
-        prop_assert_eq!(&again(&request, 1), &request);
-        prop_assert_eq!(&answered(&response, 1), &response);
-        if request.topics.as_ref().is_none_or(|topics| !topics.is_empty()) {
-            prop_assert_eq!(again(&request, 0), request);
+    fn metadata_survives(
+        topics in option::of(vec(name(), 0..4)),
+        allow_auto_topic_creation in any::<bool>(),
+        response in metadata(),
+    ) {
+        for version in MetadataRequest::VERSIONS {
+            let allow_auto_topic_creation = allow_auto_topic_creation || version < 4;
+            let request = MetadataRequest { topics: topics.clone(), allow_auto_topic_creation };
+            if version > 0 || topics.as_ref().is_none_or(|topics| !topics.is_empty()) {
+                prop_assert_eq!(again(&request, version), request);
+            }
+            prop_assert_eq!(answered(&response, version), described_in(version, response.clone()));
         }
-        prop_assert_eq!(answered(&response, 0), of_version_0(response));
     }
 
     #[test]
@@ -169,14 +175,10 @@ proptest! {
 
     #[test]
     fn list_offsets_survives(request in list_offsets_request(), response in list_offsets_response()) {
-        let uncommitted = ListOffsetsRequest { isolation: IsolationLevel::default(), ..request.clone() };
-        prop_assert_eq!(again(&request, 0), uncommitted);
-        let unthrottled = ListOffsetsResponse { throttle_time: None, ..response.clone() };
-        prop_assert_eq!(answered(&response, 0), without_timestamps(unthrottled.clone()));
-        prop_assert_eq!(again(&request, 2), with_one_offset(request));
-        let unthrottled = with_one_answer(unthrottled);
-        prop_assert_eq!(answered(&response, 1), unthrottled);
-        prop_assert_eq!(answered(&response, 2), with_one_answer(response));
+        for version in ListOffsetsRequest::VERSIONS {
+            prop_assert_eq!(again(&request, version), wanted_in(version, request.clone()));
+            prop_assert_eq!(answered(&response, version), listed_in(version, response.clone()));
+        }
     }
 
     #[test]
@@ -198,15 +200,20 @@ proptest! {
     }
 
     #[test]
-    fn api_versions_survive(code in error(), apis in vec((any::<i16>(), any::<i16>(), any::<i16>()), 0..9)) {
+    fn api_versions_survive(code in error(), time in milliseconds(), apis in vec((any::<i16>(), any::<i16>(), any::<i16>()), 0..9)) {
         let apis = apis.into_iter().map(|(api_key, min_version, max_version)| ApiVersion {
             api_key,
             min_version,
             max_version,
         });
-        let response = ApiVersionsResponse { error: code, api_versions: apis.collect() };
-        prop_assert_eq!(answered(&response, 0), response);
-        prop_assert_eq!(again(&ApiVersionsRequest, 0), ApiVersionsRequest);
+        let api_versions = apis.collect();
+        let response = ApiVersionsResponse { error: code, throttle_time: None, api_versions };
+        prop_assert_eq!(&answered(&response, 0), &response);
+        let response = ApiVersionsResponse { throttle_time: Some(time), ..response };
+        for version in 1..=2 {
+            prop_assert_eq!(&answered(&response, version), &response);
+            prop_assert_eq!(again(&ApiVersionsRequest, version), ApiVersionsRequest);
+        }
     }
 }
 
@@ -214,6 +221,7 @@ proptest! {
 fn no_topics_at_all_cannot_be_asked_for_in_version_0() {
     let request = MetadataRequest {
         topics: Some(Vec::new()),
+        allow_auto_topic_creation: true,
     };
     let error = request_frame(&request, 0, 1, None, Vec::new()).unwrap_err();
     let text = "version 0 of Metadata cannot say an empty list of topics";
@@ -221,11 +229,19 @@ fn no_topics_at_all_cannot_be_asked_for_in_version_0() {
     assert_eq!(again(&request, 1), request);
 }
 
-fn of_version_0(mut response: MetadataResponse) -> MetadataResponse {
-    response.racks.clear();
-    response.controller = None;
+/// What metadata of `version` says of all that is in `response`.
+fn described_in(version: i16, mut response: MetadataResponse) -> MetadataResponse {
+    response.throttle_time = response.throttle_time.filter(|_| version >= 3);
+    response.cluster_id = response.cluster_id.filter(|_| version >= 2);
+    if version < 1 {
+        response.racks.clear();
+        response.controller = None;
+    }
     for topic in &mut response.topics {
-        topic.is_internal = false;
+        topic.is_internal &= version >= 1;
+        for partition in &mut topic.partitions {
+            partition.offline_replicas.retain(|_| version >= 5);
+        }
     }
     response
 }
@@ -268,24 +284,30 @@ fn told_in(version: i16, mut response: FetchResponse) -> FetchResponse {
     response
 }
 
-fn without_timestamps(mut response: ListOffsetsResponse) -> ListOffsetsResponse {
-    for partition in &mut response.partitions {
-        partition.timestamp = None;
+/// What a request for offsets of `version` says of all that is in `request`.
+fn wanted_in(version: i16, mut request: ListOffsetsRequest) -> ListOffsetsRequest {
+    if version < 2 {
+        request.isolation = IsolationLevel::default();
     }
-    response
-}
-
-fn with_one_offset(mut request: ListOffsetsRequest) -> ListOffsetsRequest {
     for partition in &mut request.partitions {
-        partition.max_offsets = 1;
+        if version >= 1 {
+            partition.max_offsets = 1;
+        }
+        partition.current_leader_epoch = partition.current_leader_epoch.filter(|_| version >= 4);
     }
     request
 }
 
-fn with_one_answer(mut response: ListOffsetsResponse) -> ListOffsetsResponse {
+/// What offsets of `version` say of all that is in `response`.
+fn listed_in(version: i16, mut response: ListOffsetsResponse) -> ListOffsetsResponse {
+    response.throttle_time = response.throttle_time.filter(|_| version >= 2);
     for partition in &mut response.partitions {
-        partition.offsets.truncate(1);
-        partition.offsets.retain(|offset| *offset >= 0);
+        partition.timestamp = partition.timestamp.filter(|_| version >= 1);
+        partition.leader_epoch = partition.leader_epoch.filter(|_| version >= 4);
+        if version >= 1 {
+            partition.offsets.truncate(1);
+            partition.offsets.retain(|offset| *offset >= 0);
+        }
     }
     response
 }
@@ -346,13 +368,14 @@ fn metadata() -> impl Strategy<Value = MetadataResponse> {
     });
     let ids = || vec(any::<i32>(), 0..3);
     let leader = option::of(0..i32::MAX);
-    let partition = (error(), any::<i32>(), leader, ids(), ids()).prop_map(
-        |(error, partition, leader, replicas, isr)| PartitionMetadata {
+    let partition = (error(), any::<i32>(), leader, ids(), ids(), ids()).prop_map(
+        |(error, partition, leader, replicas, isr, offline_replicas)| PartitionMetadata {
             error,
             partition,
             leader,
             replicas,
             isr,
+            offline_replicas,
         },
     );
     let topic = (error(), name(), any::<bool>(), vec(partition, 0..3)).prop_map(
@@ -365,10 +388,13 @@ fn metadata() -> impl Strategy<Value = MetadataResponse> {
     );
     let racks = vec(option::of(name()), 3);
     let controller = option::of(0..i32::MAX);
-    (vec(broker, 0..3), racks, controller, vec(topic, 0..3)).prop_map(
-        |(brokers, racks, controller, topics)| {
+    let of_cluster = (milliseconds(), option::of(name()), controller);
+    (vec(broker, 0..3), racks, of_cluster, vec(topic, 0..3)).prop_map(
+        |(brokers, racks, (throttle_time, cluster_id, controller), topics)| {
             let racks = brokers.iter().zip(racks);
             MetadataResponse {
+                throttle_time: Some(throttle_time),
+                cluster_id,
                 racks: racks
                     .filter_map(|(broker, rack)| Some((broker.id, rack?)))
                     .collect(),
@@ -492,14 +518,20 @@ fn list_offsets_request() -> impl Strategy<Value = ListOffsetsRequest> {
         Just(OffsetTime::Latest),
         (0..i64::MAX).prop_map(OffsetTime::Timestamp)
     ];
-    let partition =
-        (topic_partition(), time, any::<i32>()).prop_map(|(topic_partition, time, max_offsets)| {
-            ListOffsetsPartition {
+    let partition = (
+        topic_partition(),
+        option::of(0..i32::MAX),
+        time,
+        any::<i32>(),
+    )
+        .prop_map(
+            |(topic_partition, current_leader_epoch, time, max_offsets)| ListOffsetsPartition {
                 topic_partition,
+                current_leader_epoch,
                 time,
                 max_offsets,
-            }
-        });
+            },
+        );
     (replica(), isolation(), vec(partition, 0..5)).prop_map(|(replica, isolation, partitions)| {
         ListOffsetsRequest {
             replica,
@@ -512,12 +544,14 @@ fn list_offsets_request() -> impl Strategy<Value = ListOffsetsRequest> {
 fn list_offsets_response() -> impl Strategy<Value = ListOffsetsResponse> {
     let offsets = vec(any::<i64>(), 0..4);
     let timestamp = option::of(0..i64::MAX);
-    let partition = (topic_partition(), error(), timestamp, offsets).prop_map(
-        |(topic_partition, error, timestamp, offsets)| PartitionOffsets {
+    let epoch = option::of(0..i32::MAX);
+    let partition = (topic_partition(), error(), timestamp, offsets, epoch).prop_map(
+        |(topic_partition, error, timestamp, offsets, leader_epoch)| PartitionOffsets {
             topic_partition,
             error,
             timestamp,
             offsets,
+            leader_epoch,
         },
     );
     (milliseconds(), vec(partition, 0..5)).prop_map(|(throttle_time, partitions)| {

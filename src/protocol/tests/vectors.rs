@@ -13,11 +13,15 @@ use crate::protocol::AbortedTransaction;
 use crate::protocol::ApiVersionsRequest;
 use crate::protocol::ApiVersionsResponse;
 use crate::protocol::Codec;
+use crate::protocol::CommittedOffset;
 use crate::protocol::CorruptReason;
 use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
+use crate::protocol::FetchedOffset;
 use crate::protocol::FetchedPartition;
+use crate::protocol::FindCoordinatorRequest;
+use crate::protocol::FindCoordinatorResponse;
 use crate::protocol::ListOffsetsPartition;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::ListOffsetsResponse;
@@ -25,6 +29,10 @@ use crate::protocol::MessageAndOffset;
 use crate::protocol::MessageSet;
 use crate::protocol::MetadataRequest;
 use crate::protocol::MetadataResponse;
+use crate::protocol::OffsetCommitRequest;
+use crate::protocol::OffsetCommitResponse;
+use crate::protocol::OffsetFetchRequest;
+use crate::protocol::OffsetFetchResponse;
 use crate::protocol::OffsetTime;
 use crate::protocol::Outline;
 use crate::protocol::PartitionHeader;
@@ -55,7 +63,7 @@ const INCOMPLETE_INDEX: [&str; 2] = ["k082-produce-v0-timed-out", "k090-produce-
 
 #[test]
 fn the_index_is_complete() {
-    assert_eq!(recorded::all().len(), 320);
+    assert_eq!(recorded::all().len(), 341);
 }
 
 #[test]
@@ -73,6 +81,11 @@ fn every_recorded_request_survives_the_round_trip_byte_by_byte() {
                 1 => check_request::<FetchRequest>(vector, &header, reader, &frame, index),
                 2 => check_request::<ListOffsetsRequest>(vector, &header, reader, &frame, index),
                 3 => check_request::<MetadataRequest>(vector, &header, reader, &frame, index),
+                8 => check_request::<OffsetCommitRequest>(vector, &header, reader, &frame, index),
+                9 => check_request::<OffsetFetchRequest>(vector, &header, reader, &frame, index),
+                10 => {
+                    check_request::<FindCoordinatorRequest>(vector, &header, reader, &frame, index);
+                }
                 18 => check_request::<ApiVersionsRequest>(vector, &header, reader, &frame, index),
                 key => panic!("{}: key {key}", vector.name()),
             }
@@ -110,6 +123,21 @@ fn every_recorded_response_is_what_its_index_says_and_survives_the_round_trip() 
                     );
                 }
                 3 => check_response::<MetadataResponse>(vector, version, response, expected, None),
+                8 => {
+                    check_response::<OffsetCommitResponse>(
+                        vector, version, response, expected, None,
+                    );
+                }
+                9 => {
+                    check_response::<OffsetFetchResponse>(
+                        vector, version, response, expected, None,
+                    );
+                }
+                10 => {
+                    check_response::<FindCoordinatorResponse>(
+                        vector, version, response, expected, None,
+                    );
+                }
                 18 => {
                     check_response::<ApiVersionsResponse>(
                         vector, version, response, expected, None,
@@ -120,7 +148,7 @@ fn every_recorded_response_is_what_its_index_says_and_survives_the_round_trip() 
             checked += 1;
         }
     }
-    assert_eq!(checked, 233);
+    assert_eq!(checked, 254);
 }
 
 #[test]
@@ -151,6 +179,11 @@ fn aborted_transactions_that_come_with_a_partition_tell_what_is_committed() {
 
 /// What the index knows about a kind of request.
 trait Indexed: Request + PartialEq + std::fmt::Debug {
+    /// Whether the index says nothing that a request could be made of.
+    fn is_left_open(index: &Value) -> bool {
+        index["topics"].is_null()
+    }
+
     /// What the index leaves open stands in `decoded`.
     fn from_index(index: &Value, decoded: &Self) -> Self;
 }
@@ -183,7 +216,7 @@ fn check_request<Q: Indexed>(
         request_frame(request, version, header.correlation_id, client_id, buffer).unwrap()
     };
     assert_eq!(encode(&request)[4..], *frame, "{name}");
-    if !index["topics"].is_null() {
+    if !Q::is_left_open(index) {
         let described = Q::from_index(index, &request);
         assert_eq!(described, request, "{name}");
         assert_eq!(encode(&described)[4..], *frame, "{name}");
@@ -482,6 +515,7 @@ impl Indexed for MetadataRequest {
         Self {
             topics: Some(topics.collect())
                 .filter(|it: &Vec<String>| !is_everything || !it.is_empty()),
+            allow_auto_topic_creation: decoded.allow_auto_topic_creation,
         }
     }
 }
@@ -513,6 +547,7 @@ impl Indexed for ListOffsetsRequest {
             isolation: decoded.isolation,
             partitions: partitions(index, |topic_partition, partition| ListOffsetsPartition {
                 topic_partition,
+                current_leader_epoch: None,
                 time: match int(&partition["time"]) {
                     -1 => OffsetTime::Latest,
                     -2 => OffsetTime::Earliest,
@@ -552,6 +587,93 @@ impl Indexed for ApiVersionsRequest {
     }
 }
 
+/// The index names the group, and where all is about one offset, that one.
+impl Indexed for OffsetCommitRequest {
+    fn is_left_open(index: &Value) -> bool {
+        index["group"].is_null()
+    }
+
+    fn from_index(index: &Value, decoded: &Self) -> Self {
+        let mut described = Self {
+            group: index["group"].as_str().unwrap().to_owned(),
+            ..decoded.clone()
+        };
+        for partition in &mut described.partitions {
+            partition.offset = int(&index["offset"]);
+            partition.metadata = index["metadata"].as_str().map(str::to_owned);
+        }
+        described
+    }
+}
+
+impl Indexed for OffsetFetchRequest {
+    fn is_left_open(index: &Value) -> bool {
+        index["group"].is_null()
+    }
+
+    fn from_index(index: &Value, decoded: &Self) -> Self {
+        Self {
+            group: index["group"].as_str().unwrap().to_owned(),
+            partitions: decoded.partitions.clone(),
+        }
+    }
+}
+
+impl Indexed for FindCoordinatorRequest {
+    fn is_left_open(index: &Value) -> bool {
+        index["group"].is_null()
+    }
+
+    fn from_index(index: &Value, _decoded: &Self) -> Self {
+        Self {
+            group: index["group"].as_str().unwrap().to_owned(),
+        }
+    }
+}
+
+impl InIndex for OffsetCommitResponse {
+    fn to_index(&self, _version: i16) -> Value {
+        let partition = |p: &CommittedOffset| json!({ "error_code": code(p.error) });
+        let topics = grouped(&self.partitions, |p| &p.topic_partition, partition);
+        throttled(json!({ "topics": topics }), self.throttle_time)
+    }
+}
+
+impl InIndex for OffsetFetchResponse {
+    fn to_index(&self, version: i16) -> Value {
+        let partition = |p: &FetchedOffset| {
+            json!({
+                "offset": p.offset.unwrap_or(-1),
+                "metadata": p.metadata,
+                "error_code": code(p.error),
+            })
+        };
+        let topics = grouped(&self.partitions, |p| &p.topic_partition, partition);
+        let mut index = throttled(json!({ "topics": topics }), self.throttle_time);
+        if version >= 2 {
+            index["error_code"] = json!(code(self.error));
+        }
+        index
+    }
+}
+
+impl InIndex for FindCoordinatorResponse {
+    fn to_index(&self, version: i16) -> Value {
+        let found = self.coordinator.as_ref();
+        let address = found.map(|broker| &broker.address);
+        let mut index = json!({
+            "error_code": code(self.error),
+            "coordinator_id": found.map_or(-1, |broker| broker.id),
+            "host": address.map_or("", |address| &address.host),
+            "port": address.map_or(-1, |address| i32::from(address.port)),
+        });
+        if version >= 1 {
+            index["error_message"] = json!(self.error_message);
+        }
+        throttled(index, self.throttle_time)
+    }
+}
+
 impl InIndex for ApiVersionsResponse {
     fn to_index(&self, _version: i16) -> Value {
         let apis = self.api_versions.iter().map(|api| {
@@ -561,7 +683,9 @@ impl InIndex for ApiVersionsResponse {
                 "max_version": api.max_version,
             })
         });
-        json!({ "error_code": code(self.error), "api_versions": apis.collect::<Vec<_>>() })
+        let apis: Vec<Value> = apis.collect();
+        let index = json!({ "error_code": code(self.error), "api_versions": apis });
+        throttled(index, self.throttle_time)
     }
 }
 
@@ -578,13 +702,17 @@ impl InIndex for MetadataResponse {
         });
         let topics = self.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|partition| {
-                json!({
+                let mut index = json!({
                     "error_code": code(partition.error),
                     "partition": partition.partition,
                     "leader": partition.leader.unwrap_or(-1),
                     "replicas": partition.replicas,
                     "isr": partition.isr,
-                })
+                });
+                if version >= 5 {
+                    index["offline_replicas"] = json!(partition.offline_replicas);
+                }
+                index
             });
             let mut index = json!({
                 "error_code": code(topic.error),
@@ -601,7 +729,10 @@ impl InIndex for MetadataResponse {
         if version >= 1 {
             index["controller_id"] = json!(self.controller.unwrap_or(-1));
         }
-        index
+        if version >= 2 {
+            index["cluster_id"] = json!(self.cluster_id);
+        }
+        throttled(index, self.throttle_time)
     }
 }
 
@@ -609,11 +740,17 @@ impl InIndex for ListOffsetsResponse {
     fn to_index(&self, version: i16) -> Value {
         let partition = |p: &PartitionOffsets| match version {
             0 => json!({ "error_code": code(p.error), "offsets": p.offsets }),
-            _ => json!({
-                "error_code": code(p.error),
-                "timestamp": p.timestamp.unwrap_or(-1),
-                "offset": p.offset().unwrap_or(-1),
-            }),
+            _ => {
+                let mut index = json!({
+                    "error_code": code(p.error),
+                    "timestamp": p.timestamp.unwrap_or(-1),
+                    "offset": p.offset().unwrap_or(-1),
+                });
+                if version >= 4 {
+                    index["leader_epoch"] = json!(p.leader_epoch.unwrap_or(-1));
+                }
+                index
+            }
         };
         let topics = grouped(&self.partitions, |p| &p.topic_partition, partition);
         throttled(json!({ "topics": topics }), self.throttle_time)

@@ -532,7 +532,7 @@ fn metadata_of_version_1_names_dead_replicas_and_tells_all_from_none() {
     let cluster = builder.brokers(2).topic("orders", 1, 2).start().unwrap();
     cluster.stop(1).unwrap();
     let mut client = Client::of(&cluster, 0);
-    let all = MetadataRequest { topics: None };
+    let all = MetadataRequest::default();
     let answer = client.ask(&all, 1);
     let partition = &answer.topics[0].partitions[0];
     assert_eq!(
@@ -549,6 +549,7 @@ fn metadata_of_version_1_names_dead_replicas_and_tells_all_from_none() {
     );
     let none = MetadataRequest {
         topics: Some(Vec::new()),
+        ..MetadataRequest::default()
     };
     assert_eq!(client.ask(&none, 1).topics, []);
 }
