@@ -1,10 +1,7 @@
 //! What a stream has met and not told yet.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use crate::consumer::chunk_reader::CorruptEntry;
-use crate::fetch::BadEntry;
+use crate::fetch::Halt;
 use crate::fetch::PartitionTopicInfo;
 
 /// Something in the way that waits until the messages before it have been handed out.
@@ -14,20 +11,8 @@ pub(crate) enum Deferred {
     Corrupt(CorruptEntry),
     /// In the present chunk, whose partition is paused.
     Paused,
-    /// Found by the fetcher.
-    Bad {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: i64,
-        entry: BadEntry,
-    },
     /// Told by the fetcher.
-    NoOffset {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: Option<i64>,
-        log: Option<Range<i64>>,
-    },
+    Halt(Halt),
 }
 
 /// Whether the application is told why fetching stopped at `offset`. Under a pause it is not: that is met again after

@@ -295,32 +295,7 @@ impl MessageStream {
                 epoch,
                 offset,
             }) => self.handed_out.note_reposition(info, epoch, offset),
-            Taken::Entry(QueueEntry::Bad {
-                info,
-                epoch,
-                offset,
-                entry,
-            }) => {
-                self.deferred = Some(Deferred::Bad {
-                    info,
-                    epoch,
-                    offset,
-                    entry,
-                });
-            }
-            Taken::Entry(QueueEntry::NoOffset {
-                info,
-                epoch,
-                offset,
-                log,
-            }) => {
-                self.deferred = Some(Deferred::NoOffset {
-                    info,
-                    epoch,
-                    offset,
-                    log,
-                });
-            }
+            Taken::Entry(QueueEntry::Halt(halt)) => self.deferred = Some(Deferred::Halt(halt)),
             Taken::TimedOut => return Opened::Nothing,
             Taken::Closed => return Opened::Closed,
         }

@@ -130,3 +130,23 @@ impl Assignment {
         &self.idle
     }
 }
+
+/// What the tests of all assignors begin with.
+#[cfg(test)]
+pub(super) mod test_members {
+    use crate::coordination::topic_count::TopicCount;
+
+    pub(crate) type Members = Vec<(String, TopicCount)>;
+
+    /// Members by name, each with its topics and the number of threads for each.
+    pub(crate) fn members(counts: &[(&str, &[(&str, usize)])]) -> Members {
+        let owned = |(topic, n): &(&str, usize)| ((*topic).to_owned(), *n);
+        counts
+            .iter()
+            .map(|(member, topics)| {
+                let count = TopicCount::fixed(topics.iter().map(owned)).unwrap();
+                ((*member).to_owned(), count)
+            })
+            .collect()
+    }
+}

@@ -54,21 +54,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::coordination::assignment::test_members::Members;
+    use crate::coordination::assignment::test_members::members;
     use crate::coordination::consumer_id::ConsumerThreadId;
     use crate::coordination::topic_count::TopicCount;
-
-    type Members = Vec<(String, TopicCount)>;
-
-    fn members(counts: &[(&str, &[(&str, usize)])]) -> Members {
-        let owned = |(topic, n): &(&str, usize)| ((*topic).to_owned(), *n);
-        counts
-            .iter()
-            .map(|(member, topics)| {
-                let count = TopicCount::fixed(topics.iter().map(owned)).unwrap();
-                ((*member).to_owned(), count)
-            })
-            .collect()
-    }
 
     fn assign(topics: &[(&str, i32)], members: &Members) -> Assignment {
         let topics = topics

@@ -146,6 +146,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::coordination::assignment::test_members::Members;
+    use crate::coordination::assignment::test_members::members;
     use crate::coordination::topic_count::TopicCount;
 
     const VERSIONS: [RoundRobinVersion; 3] = [
@@ -153,20 +155,6 @@ mod tests {
         RoundRobinVersion::V0_10_2,
         RoundRobinVersion::V1_0,
     ];
-
-    type Members = Vec<(String, TopicCount)>;
-
-    /// Members by name, each with its topics and the number of threads for each.
-    fn members(counts: &[(&str, &[(&str, usize)])]) -> Members {
-        let owned = |(topic, n): &(&str, usize)| ((*topic).to_owned(), *n);
-        counts
-            .iter()
-            .map(|(member, topics)| {
-                let count = TopicCount::fixed(topics.iter().map(owned)).unwrap();
-                ((*member).to_owned(), count)
-            })
-            .collect()
-    }
 
     fn assign(
         version: RoundRobinVersion,

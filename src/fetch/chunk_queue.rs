@@ -38,15 +38,9 @@ pub(crate) enum BadEntry {
     Corrupt { reason: String },
 }
 
+/// Why fetching has stopped, in its place behind the messages before.
 #[derive(Debug)]
-pub(crate) enum QueueEntry {
-    Messages(Chunk),
-    /// The messages of `info` behind this one start at `offset`, forwards or backwards (D44).
-    Reposition {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: i64,
-    },
+pub(crate) enum Halt {
     Bad {
         info: Arc<PartitionTopicInfo>,
         epoch: u64,
@@ -60,6 +54,18 @@ pub(crate) enum QueueEntry {
         offset: Option<i64>,
         log: Option<Range<i64>>,
     },
+}
+
+#[derive(Debug)]
+pub(crate) enum QueueEntry {
+    Messages(Chunk),
+    /// The messages of `info` behind this one start at `offset`, forwards or backwards (D44).
+    Reposition {
+        info: Arc<PartitionTopicInfo>,
+        epoch: u64,
+        offset: i64,
+    },
+    Halt(Halt),
 }
 
 /// What [`ChunkQueue::take`] came back with.

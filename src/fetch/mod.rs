@@ -40,6 +40,7 @@ pub(crate) use chunk_queue::BadEntry;
 pub(crate) use chunk_queue::Charge;
 pub(crate) use chunk_queue::Chunk;
 pub(crate) use chunk_queue::ChunkQueue;
+pub(crate) use chunk_queue::Halt;
 pub(crate) use chunk_queue::QueueEntry;
 pub(crate) use chunk_queue::Taken;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::cluster::TopicPartition;
 use crate::fetch::chunk_queue::BadEntry;
 use crate::fetch::chunk_queue::Chunk;
 use crate::fetch::chunk_queue::ChunkQueue;
+use crate::fetch::chunk_queue::Halt;
 use crate::fetch::chunk_queue::QueueEntry;
 use crate::fetch::consumed_marks::ConsumedMarks;
 use crate::fetch::fetch_position::FetchPosition;
@@ -431,12 +432,12 @@ impl PartitionTopicInfo {
             return false;
         }
         fetching.stopped = Some(Standstill::BadMessage(StoppedAt { offset, resume }));
-        self.queue.push(QueueEntry::Bad {
+        self.queue.push(QueueEntry::Halt(Halt::Bad {
             info: Arc::clone(self),
             epoch,
             offset,
             entry,
-        });
+        }));
         true
     }
 
@@ -449,12 +450,12 @@ impl PartitionTopicInfo {
             return false;
         }
         fetching.stopped = Some(Standstill::NoOffset);
-        self.queue.push(QueueEntry::NoOffset {
+        self.queue.push(QueueEntry::Halt(Halt::NoOffset {
             info: Arc::clone(self),
             epoch,
             offset: fetching.fetched,
             log,
-        });
+        }));
         true
     }
 

@@ -25,6 +25,7 @@ use crate::fetch::BufferPool;
 use crate::fetch::ChunkQueue;
 use crate::fetch::FetchContext;
 use crate::fetch::FetcherManager;
+use crate::fetch::Halt;
 use crate::fetch::LeaderlessPartitions;
 use crate::fetch::PartitionTopicInfo;
 use crate::fetch::QueueEntry;
@@ -473,7 +474,7 @@ fn without_a_rule_a_missing_offset_stops_its_partition_alone_and_is_told_with_th
         (2, Some(8), None),
     ];
     for (partition, expected, range) in told {
-        let QueueEntry::NoOffset { offset, log, .. } = bench.take(partition) else {
+        let QueueEntry::Halt(Halt::NoOffset { offset, log, .. }) = bench.take(partition) else {
             panic!("the stream has to learn of it");
         };
         assert_eq!((offset, log), (expected, range), "partition {partition}");
@@ -541,7 +542,7 @@ fn a_message_too_large_is_told_once_and_its_partition_waits() {
     let cut = MessageSet::from(whole.as_bytes()[..20].to_vec());
     let script = vec![Ok(cut.clone()), Ok(cut)];
     let bench = Bench::start(&[Some(0), Some(0)], [(0, script)]);
-    let QueueEntry::Bad { offset, entry, .. } = bench.take(0) else {
+    let QueueEntry::Halt(Halt::Bad { offset, entry, .. }) = bench.take(0) else {
         panic!("the cut message is told");
     };
     let needed = u64::try_from(whole.len()).ok();
@@ -560,7 +561,7 @@ fn broken_framing_is_fetched_again_and_then_told_while_the_others_go_on() {
     let script = vec![Ok(broken_framing(5)), Ok(broken_framing(5))];
     let bench = Bench::start(&[Some(5), Some(0)], [(0, script)]);
     assert!(bench.await_failure(0).contains("claims a size of 3"));
-    let QueueEntry::Bad { offset, entry, .. } = bench.take(0) else {
+    let QueueEntry::Halt(Halt::Bad { offset, entry, .. }) = bench.take(0) else {
         panic!("it is told");
     };
     assert_eq!(offset, 5);
@@ -582,7 +583,7 @@ fn broken_framing_behind_sound_messages_costs_none_of_them() {
         panic!("the sound ones come first");
     };
     assert!(chunk.info.is_current(chunk.epoch), "to be delivered");
-    let QueueEntry::Bad { offset, .. } = bench.take(0) else {
+    let QueueEntry::Halt(Halt::Bad { offset, .. }) = bench.take(0) else {
         panic!("then what is broken");
     };
     assert_eq!(offset, 7);
@@ -614,7 +615,7 @@ fn a_batch_that_claims_more_offsets_than_the_log_has_does_not_carry_the_position
         failure.contains("reach to offset 1000000005, the log ends before 1000"),
         "{failure}"
     );
-    let QueueEntry::Bad { offset, entry, .. } = bench.take(0) else {
+    let QueueEntry::Halt(Halt::Bad { offset, entry, .. }) = bench.take(0) else {
         panic!("it is told");
     };
     assert_eq!(offset, 5);

@@ -10,6 +10,7 @@ use crate::consumer::message_stream::MessageStream;
 use crate::consumer::stream_error::StreamError;
 use crate::events::Event;
 use crate::fetch::BadEntry;
+use crate::fetch::Halt;
 use crate::fetch::PartitionTopicInfo;
 use crate::fetch::StoppedAt;
 use crate::fetch::Verdict;
@@ -21,18 +22,18 @@ impl MessageStream {
             Deferred::Paused => self.set_aside(),
             Deferred::Corrupt(_) if self.is_paused() => self.set_aside(),
             Deferred::Corrupt(entry) => self.corrupt(&entry),
-            Deferred::Bad {
+            Deferred::Halt(Halt::Bad {
                 info,
                 epoch,
                 offset,
                 entry,
-            } => is_to_be_told(&info, Some(offset), epoch).then(|| self.bad(&info, offset, entry)),
-            Deferred::NoOffset {
+            }) => is_to_be_told(&info, Some(offset), epoch).then(|| self.bad(&info, offset, entry)),
+            Deferred::Halt(Halt::NoOffset {
                 info,
                 epoch,
                 offset,
                 log,
-            } => is_to_be_told(&info, offset, epoch).then(|| StreamError::NoOffset {
+            }) => is_to_be_told(&info, offset, epoch).then(|| StreamError::NoOffset {
                 topic_partition: info.topic_partition().clone(),
                 offset,
                 log,

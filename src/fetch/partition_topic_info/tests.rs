@@ -238,7 +238,9 @@ fn without_an_offset_a_partition_waits_for_a_seek() {
         assert_eq!(info.fetch_position(), FetchPosition::Waiting);
         assert_eq!(info.stats().stopped_at, expected);
         assert_eq!(info.skip(), None, "there is no message to skip");
-        let Taken::Entry(QueueEntry::NoOffset { offset, log, .. }) = info.queue.take(None) else {
+        let Taken::Entry(QueueEntry::Halt(Halt::NoOffset { offset, log, .. })) =
+            info.queue.take(None)
+        else {
             panic!("the stream is told");
         };
         assert_eq!((offset, log), (expected, Some(10..20)));
