@@ -22,6 +22,17 @@ pub(super) struct Later {
     requests: Mutex<Vec<FetchRequest>>,
     /// Partitions that answers have no room for, as long as they are here.
     starved: Mutex<BTreeSet<i32>>,
+    /// Partitions that have nothing to read from the first request on.
+    silent: Vec<i32>,
+}
+
+impl Later {
+    fn silent_in(partition: i32) -> Arc<Self> {
+        Arc::new(Self {
+            silent: vec![partition],
+            ..Self::default()
+        })
+    }
 }
 
 /// A broker that serves Fetch up to `most`, registered as brokers of 0.10.2 to 2.6 are.
@@ -61,6 +72,7 @@ fn start_with_infos(
 ) -> Bench {
     let cluster = Arc::new(Cluster::default());
     cluster.scripts.lock().extend(scripts);
+    cluster.silent.lock().extend(&later.silent);
     *cluster.registration.lock() = Some(4);
     let (of_fetch, later) = (Arc::clone(&cluster), Arc::clone(later));
     let broker = scripted(&cluster)
@@ -171,9 +183,8 @@ fn partitions(request: &FetchRequest) -> Vec<i32> {
 
 #[test]
 fn within_a_session_a_partition_without_news_has_not_failed() {
-    let later = Arc::default();
+    let later = Later::silent_in(1);
     let bench = start(11, &[Some(0), Some(0)], [], &later);
-    bench.cluster.silent.lock().push(1);
     for offset in [0, 2, 4, 6] {
         assert_eq!(bench.next_chunk(0), offset);
     }
@@ -199,10 +210,9 @@ fn a_quiet_partition_of_a_session_keeps_no_room_from_the_others() {
         11,
         &[Some(0), Some(998)],
         [(1, script)],
-        &Arc::default(),
+        &Later::silent_in(1),
         &properties,
     );
-    bench.cluster.silent.lock().push(1);
     let quiet = &bench.infos[1];
     assert_eq!(quiet.expected_bytes(100_000), 100_000);
     assert_eq!(bench.next_chunk(1), 998);
@@ -345,7 +355,7 @@ fn a_broker_that_registers_anew_in_another_version_is_spoken_to_anew() {
 #[test]
 fn a_tail_without_messages_is_the_end_within_a_session_which_does_not_mention_it() {
     // A partition without news is left out of the answers; one that waits for an empty answer waits for ever.
-    let later = Arc::new(Later::default());
+    let later = Later::silent_in(0);
     let script = vec![Ok(messages(4..7))];
     let make = |partition, queue: Arc<ChunkQueue>, start| {
         let end = PartitionEnd::new(EndBell::new(vec![Arc::clone(&queue)]));
@@ -354,7 +364,6 @@ fn a_tail_without_messages_is_the_end_within_a_session_which_does_not_mention_it
         info
     };
     let bench = start_with_infos(11, &[Some(4)], [(0, script)], &later, &[], make);
-    bench.cluster.silent.lock().push(0);
     bench.await_end();
     assert_eq!(bench.infos[0].consumed(), Some(10));
     later.await_request(|request| request.metadata.is_incremental());
