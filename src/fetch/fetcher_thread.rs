@@ -467,7 +467,6 @@ fn first_offset(answer: Option<PartitionOffsets>) -> Result<i64, String> {
     let answer = answer.ok_or_else(|| String::from("left out of the answer with offsets"))?;
     match (answer.error, answer.offset()) {
         (Some(code), _) => Err(format!("no offset: {code}")),
-        (None, Some(offset)) if offset < 0 => Err(format!("no offset: {offset}")),
         (None, Some(offset)) => Ok(offset),
         (None, None) => Err(String::from("no offset in the answer with offsets")),
     }

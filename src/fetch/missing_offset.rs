@@ -76,7 +76,7 @@ fn offsets(
     };
     let known = answers.into_iter().filter_map(|answer| {
         let offset = answer.offset().filter(|_| answer.error.is_none())?;
-        (offset >= 0).then_some((answer.topic_partition, offset))
+        Some((answer.topic_partition, offset))
     });
     known.collect()
 }

@@ -212,9 +212,7 @@ impl LeaderLookup<'_> {
             let answer = answers.remove(&of);
             let answer = answer.ok_or_else(|| self.lacks(format!("partition {of}")))?;
             let is_time = matches!(time, OffsetTime::Timestamp(_));
-            // No log has negative offsets; on the wire they stand for none.
-            let offset = answer.offset().filter(|offset| *offset >= 0);
-            let place = match (answer.error, offset) {
+            let place = match (answer.error, answer.offset()) {
                 (None, Some(offset)) => Place::At(offset),
                 (None, None) if version == VERSION_OF_FILES => Place::BeforeAll,
                 (None, None) => Place::BehindAll,

@@ -83,9 +83,9 @@ pub struct PartitionOffsets {
 }
 
 impl PartitionOffsets {
-    /// The offset asked for; of several the newest.
+    /// The offset asked for; of several the newest. No log has a negative one: on the wire that stands for none.
     pub fn offset(&self) -> Option<i64> {
-        self.offsets.first().copied()
+        self.offsets.first().copied().filter(|offset| *offset >= 0)
     }
 }
 
