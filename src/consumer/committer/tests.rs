@@ -1,0 +1,267 @@
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+
+use crate::consumer::offset_store::OffsetStoreError;
+use crate::consumer::owned_partitions::OwnedPartition;
+use crate::coordination::ConsumerThreadId;
+use crate::events::event_channel;
+use crate::fetch::ChunkQueue;
+use crate::fetch::PartitionTopicInfo;
+use crate::thread::Stopper;
+
+use super::*;
+
+const SESSION: i64 = 7;
+
+type Outcome = Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError>;
+
+/// Writes down what it is given, once it has no other outcome to tell.
+#[derive(Default)]
+struct Notebook {
+    written: Mutex<Offsets>,
+    outcomes: Mutex<VecDeque<Outcome>>,
+    /// Panics once when it is asked to fetch, and once when it is asked to commit.
+    panics: Mutex<Vec<&'static str>>,
+}
+
+impl Notebook {
+    fn may_panic(&self, call: &str) {
+        let mut panics = self.panics.lock();
+        let panicking = panics.iter().position(|of| *of == call);
+        if let Some(index) = panicking {
+            panics.remove(index);
+            drop(panics);
+            panic!("in {call}");
+        }
+    }
+}
+
+impl OffsetStore for Notebook {
+    fn fetch(
+        &self,
+        _partitions: &[TopicPartition],
+        _call: &OffsetCall,
+    ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
+        self.may_panic("fetch");
+        Ok(HashMap::new())
+    }
+
+    fn commit(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        _call: &OffsetCall,
+    ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
+        self.may_panic("commit");
+        if let Some(outcome) = self.outcomes.lock().pop_front() {
+            return outcome;
+        }
+        self.written.lock().extend(offsets.iter().cloned());
+        Ok(offsets.iter().map(|_| Ok(())).collect())
+    }
+}
+
+struct Bench {
+    committer: Committer,
+    notebook: Arc<Notebook>,
+    session: Arc<Mutex<Option<i64>>>,
+    stop: Stopper,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let notebook = Arc::new(Notebook::default());
+        let session = Arc::new(Mutex::new(Some(SESSION)));
+        let present = Arc::clone(&session);
+        let (events, _) = event_channel();
+        let store: Arc<dyn OffsetStore> = notebook.clone();
+        let committer = Committer::new(
+            store,
+            Arc::default(),
+            Box::new(move || *present.lock()),
+            Arc::default(),
+            events,
+            Duration::from_millis(1),
+        );
+        Self {
+            committer,
+            notebook,
+            session,
+            stop: Stopper::new(),
+        }
+    }
+
+    /// Owns partition 0 from offset 5 on.
+    fn own(&self) -> Arc<PartitionTopicInfo> {
+        self.own_in(Some(SESSION))
+    }
+
+    fn own_in(&self, session: Option<i64>) -> Arc<PartitionTopicInfo> {
+        let info = PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(5));
+        let owned = OwnedPartition {
+            info: Arc::clone(&info),
+            thread: ConsumerThreadId::new("g_m", 0),
+        };
+        let owned = OwnedPartitions {
+            generation: 1,
+            session,
+            partitions: BTreeMap::from([(partition(0), owned)]),
+        };
+        self.committer.publish(owned);
+        info
+    }
+
+    fn commit_owned(&self, attempts: u32) -> Result<Offsets, Error> {
+        self.committer.commit_owned(attempts, &self.stop.signal())
+    }
+
+    fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Result<Offsets, Error> {
+        self.committer.commit(offsets, 1, &self.stop.signal())
+    }
+
+    fn written(&self) -> Offsets {
+        std::mem::take(&mut *self.notebook.written.lock())
+    }
+
+    fn fail(&self, outcome: Outcome) {
+        self.notebook.outcomes.lock().push_back(outcome);
+    }
+}
+
+fn partition(number: i32) -> TopicPartition {
+    TopicPartition::new("orders", number)
+}
+
+#[test]
+fn a_store_is_given_all_positions_each_time() {
+    // KAFKA-1510: brokers forget offsets that are not written again.
+    let bench = Bench::new();
+    bench.own();
+    for _ in 0..2 {
+        assert_eq!(bench.commit_owned(1).unwrap(), [(partition(0), 5)]);
+        assert_eq!(bench.written(), [(partition(0), 5)]);
+    }
+}
+
+#[test]
+fn an_error_of_a_store_reaches_the_caller_and_one_of_ours_decides_about_another_attempt() {
+    let bench = Bench::new();
+    bench.own();
+    bench.fail(Err("disk full".into()));
+    let error = bench.commit_owned(1).unwrap_err();
+    assert_eq!(error.chain(), "offset store: committing offsets: disk full");
+    bench.fail(Err("disk full".into()));
+    bench.commit_owned(2).unwrap();
+    assert_eq!(
+        bench.written(),
+        [(partition(0), 5)],
+        "at the second attempt"
+    );
+
+    bench.fail(Err(Error::Closed.into()));
+    let error = bench.commit_owned(2).unwrap_err();
+    assert!(matches!(error, Error::Closed), "{error}");
+    assert_eq!(bench.written(), []);
+}
+
+#[test]
+fn a_panic_of_a_store_is_an_error_and_ends_no_thread() {
+    // It ended `auto-commit` or `rebalance`: nothing was committed any more, or nothing rebalanced, and only the
+    // standard error told.
+    let bench = Bench::new();
+    bench.own();
+    bench.notebook.panics.lock().extend(["fetch", "commit"]);
+    let stop = bench.stop.signal();
+    let fetch = || bench.committer.fetch(&[partition(0)], Some(SESSION), &stop);
+    let error = fetch().unwrap_err();
+    assert!(error.is_retriable());
+    assert_eq!(
+        error.chain(),
+        "offset store: fetching offsets: panicked: in fetch"
+    );
+    assert!(fetch().unwrap().is_empty());
+    let error = bench.commit_owned(1).unwrap_err();
+    assert!(error.chain().ends_with("panicked: in commit"), "{error}");
+    bench.commit_owned(1).unwrap();
+    assert_eq!(bench.written(), [(partition(0), 5)]);
+}
+
+#[test]
+fn each_partition_has_its_own_result_and_a_missing_one_is_a_failure() {
+    let bench = Bench::new();
+    let both = [(partition(0), 1), (partition(1), 2), (partition(2), 3)];
+    bench.fail(Ok(vec![Ok(()), Err("full".into())]));
+    let Err(Error::CommitFailed { committed, failed }) = bench.commit(&both) else {
+        panic!("two of three failed");
+    };
+    assert_eq!(committed, [(partition(0), 1)]);
+    let reasons: Vec<String> = failed.iter().map(|(_, error)| error.chain()).collect();
+    assert!(reasons[0].ends_with("orders/1: full"), "{reasons:?}");
+    assert!(
+        reasons[1].ends_with("orders/2: it lacks a result"),
+        "{reasons:?}"
+    );
+    assert_eq!(bench.committer.stats.commit_failures.get(), 2);
+}
+
+#[test]
+fn a_given_offset_is_overwritten_by_the_next_commit_of_what_was_consumed() {
+    let bench = Bench::new();
+    bench.own();
+    bench.commit(&[(partition(0), 0)]).unwrap();
+    bench.commit_owned(1).unwrap();
+    assert_eq!(bench.written(), [(partition(0), 0), (partition(0), 5)]);
+}
+
+#[test]
+fn each_attempt_commits_the_offsets_of_its_time_and_no_more_are_made_than_allowed() {
+    let bench = Bench::new();
+    let info = bench.own();
+    info.mark_consumed(6, 0);
+    for _ in 0..2 {
+        bench.fail(Ok(vec![Err(Error::GroupChanged.into())]));
+    }
+    let Err(Error::CommitFailed { committed, failed }) = bench.commit_owned(2) else {
+        panic!("both attempts failed");
+    };
+    assert_eq!((committed.len(), failed.len()), (0, 1));
+    info.mark_consumed(7, 0);
+    bench.commit_owned(1).unwrap();
+    assert_eq!(bench.written(), [(partition(0), 7)]);
+}
+
+#[test]
+fn nothing_is_committed_in_another_session_than_that_of_the_owner_nodes() {
+    let bench = Bench::new();
+    bench.own().mark_consumed(6, 0);
+    for session in [None, Some(SESSION + 1)] {
+        *bench.session.lock() = session;
+        let refused = bench.commit_owned(1);
+        assert!(matches!(refused, Err(Error::SessionExpired)));
+    }
+    assert_eq!(bench.written(), []);
+}
+
+#[test]
+fn what_was_chosen_without_the_group_is_committed_in_any_session() {
+    let bench = Bench::new();
+    let info = bench.own_in(None);
+    for (session, offset) in [(None, 6), (Some(SESSION), 7), (Some(SESSION + 1), 8)] {
+        *bench.session.lock() = session;
+        info.mark_consumed(offset, 0);
+        bench.commit_owned(1).unwrap();
+        assert_eq!(bench.written(), [(partition(0), offset)]);
+    }
+}
+
+#[test]
+fn nothing_is_committed_after_the_partitions_were_given_up() {
+    // D21: a late timer moved the offset back behind the back of the next owner.
+    let bench = Bench::new();
+    let info = bench.own();
+    info.mark_consumed(6, 0);
+    bench.committer.commit_and_withdraw(1, &bench.stop.signal());
+    assert_eq!(bench.written(), [(partition(0), 6)]);
+    info.mark_consumed(7, 0);
+    assert_eq!(bench.commit_owned(1).unwrap(), []);
+    assert_eq!(bench.written(), []);
+}
