@@ -1,7 +1,8 @@
 //! The bounded queue between the fetchers and one stream.
 
+mod charge;
+
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,64 +10,9 @@ use crossbeam_channel::Sender;
 use parking_lot::Condvar;
 use parking_lot::Mutex;
 
-use crate::fetch::buffer_pool::PooledBuffer;
-use crate::fetch::partition_topic_info::PartitionTopicInfo;
-use crate::protocol::AbortedTransactions;
+use crate::fetch::queue_entry::QueueEntry;
 
-/// One message set on its way from a fetcher to a stream.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    pub(crate) info: Arc<PartitionTopicInfo>,
-    /// Position epoch of `info` when the set was asked for.
-    pub(crate) epoch: u64,
-    /// The offset that was asked for; the set may begin before it.
-    pub(crate) fetch_offset: i64,
-    pub(crate) high_watermark: Option<i64>,
-    pub(crate) message_set: PooledBuffer,
-    /// Transactions in the set that are not to be delivered.
-    pub(crate) aborted: AbortedTransactions,
-    /// What the set takes of the queue's bytes, until the stream is through with it.
-    pub(crate) charge: Charge,
-}
-
-/// A message that cannot be delivered, found by a fetcher: its framing is broken or it does not fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BadEntry {
-    /// Larger than the fetch size; `needed` bytes would hold it, where that much of it came.
-    TooLarge { needed: Option<u64> },
-    /// Not a message.
-    Corrupt { reason: String },
-}
-
-/// Why fetching has stopped, in its place behind the messages before.
-#[derive(Debug)]
-pub(crate) enum Halt {
-    Bad {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: i64,
-        entry: BadEntry,
-    },
-    /// There is no usable offset: not this one, which is outside the log, or none is stored at all.
-    NoOffset {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: Option<i64>,
-        log: Option<Range<i64>>,
-    },
-}
-
-#[derive(Debug)]
-pub(crate) enum QueueEntry {
-    Messages(Chunk),
-    /// The messages of `info` behind this one start at `offset`, forwards or backwards (D44).
-    Reposition {
-        info: Arc<PartitionTopicInfo>,
-        epoch: u64,
-        offset: i64,
-    },
-    Halt(Halt),
-}
+pub(crate) use charge::Charge;
 
 /// What [`ChunkQueue::take`] came back with.
 #[derive(Debug)]
@@ -98,7 +44,7 @@ pub(crate) struct ChunkQueue {
     max_chunks: usize,
     max_bytes: usize,
     state: Mutex<QueueState>,
-    /// Signalled with `state` held whenever a waiting stream has something to look at.
+    /// Signalled after each change of `state` that gives a waiting stream something to look at.
     arrived: Condvar,
 }
 
@@ -164,11 +110,7 @@ impl ChunkQueue {
         if self.has_room(&state, state.bytes, bytes) {
             state.bytes += bytes;
             state.reserved += bytes;
-            return Ok(Charge {
-                queue: Arc::clone(self),
-                bytes,
-                is_reservation: true,
-            });
+            return Ok(Charge::reservation(self, bytes));
         }
         state.add_waiting(waiter);
         if self.has_room(&state, state.bytes.saturating_sub(state.reserved), bytes) {
@@ -304,57 +246,6 @@ impl ChunkQueue {
     }
 }
 
-/// Bytes of a queue in use; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Charge {
-    queue: Arc<ChunkQueue>,
-    bytes: usize,
-    /// Until the first [`resize`](Self::resize), which tells what really came.
-    is_reservation: bool,
-}
-
-impl Charge {
-    /// Sets the charge to `bytes` that have come, if there is room for them besides what is in use.
-    pub(crate) fn settle(&mut self, bytes: usize) -> bool {
-        let others = {
-            let state = self.queue.state.lock();
-            state.bytes.saturating_sub(self.bytes)
-        };
-        let fits = others == 0 || others.saturating_add(bytes) <= self.queue.max_bytes;
-        if bytes <= self.bytes || fits {
-            self.resize(bytes);
-            return true;
-        }
-        false
-    }
-
-    /// Sets the charge to what is really used: less than reserved, or more once decompressed.
-    pub(crate) fn resize(&mut self, bytes: usize) {
-        let mut state = self.queue.state.lock();
-        state.bytes = state.bytes.saturating_sub(self.bytes).saturating_add(bytes);
-        if self.is_reservation {
-            state.reserved = state.reserved.saturating_sub(self.bytes);
-            self.is_reservation = false;
-            // The request is over, but the stream has not moved: a queue that was full is so still.
-            state.tell_waiting();
-        } else if bytes < self.bytes {
-            self.queue.made_room(&mut state);
-        }
-        self.bytes = bytes;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.resize(0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -364,6 +255,10 @@ mod tests {
 
     use crate::cluster::TopicPartition;
     use crate::fetch::buffer_pool::BufferPool;
+    use crate::fetch::buffer_pool::PooledBuffer;
+    use crate::fetch::partition_topic_info::PartitionTopicInfo;
+    use crate::fetch::queue_entry::Chunk;
+    use crate::protocol::AbortedTransactions;
 
     use super::*;
 

@@ -12,7 +12,9 @@
 //!
 //! A fetcher asks only for partitions whose queue has room, and pushing never blocks; so a stream that is
 //! not read holds back its own partitions and nothing else. What of that goes over the wire is the affair of the
-//! fetcher's [`FetchSession`](crate::net::FetchSession).
+//! fetcher's [`FetchSession`](crate::net::FetchSession). Where a partition begins by `auto.offset.reset`, and ends for a
+//! member that reads no further (`PartitionEnd`), its fetcher asks the same broker. `OffsetLookup`, for starts by time,
+//! works without fetchers, in the thread of the application.
 //! Lock order: fetchers, partitions of a fetcher, positions of a partition, its end, queue. None is held during I/O.
 //! Knows nothing of ZooKeeper, groups or streams, and never looks into a message.
 
@@ -22,6 +24,7 @@ mod consumed_marks;
 mod fetch_position;
 mod partition_end;
 mod partition_topic_info;
+mod queue_entry;
 
 mod fetch_answers;
 mod fetcher_manager;
@@ -36,12 +39,8 @@ mod tests;
 
 pub(crate) use buffer_pool::BufferPool;
 pub(crate) use buffer_pool::PooledBuffer;
-pub(crate) use chunk_queue::BadEntry;
 pub(crate) use chunk_queue::Charge;
-pub(crate) use chunk_queue::Chunk;
 pub(crate) use chunk_queue::ChunkQueue;
-pub(crate) use chunk_queue::Halt;
-pub(crate) use chunk_queue::QueueEntry;
 pub(crate) use chunk_queue::Taken;
 #[cfg(test)]
 pub(crate) use fetch_position::FetchPosition;
@@ -57,3 +56,7 @@ pub(crate) use partition_end::EndBell;
 pub(crate) use partition_end::EndLookUp;
 pub(crate) use partition_end::PartitionEnd;
 pub(crate) use partition_topic_info::PartitionTopicInfo;
+pub(crate) use queue_entry::BadEntry;
+pub(crate) use queue_entry::Chunk;
+pub(crate) use queue_entry::Halt;
+pub(crate) use queue_entry::QueueEntry;

@@ -15,11 +15,7 @@ use parking_lot::Mutex;
 use parking_lot::MutexGuard;
 
 use crate::cluster::TopicPartition;
-use crate::fetch::chunk_queue::BadEntry;
-use crate::fetch::chunk_queue::Chunk;
 use crate::fetch::chunk_queue::ChunkQueue;
-use crate::fetch::chunk_queue::Halt;
-use crate::fetch::chunk_queue::QueueEntry;
 use crate::fetch::consumed_marks::ConsumedMarks;
 use crate::fetch::fetch_position::FetchPosition;
 use crate::fetch::fetch_position::Standstill;
@@ -27,6 +23,10 @@ use crate::fetch::fetch_position::StoppedAt;
 use crate::fetch::fetch_position::Verdict;
 use crate::fetch::partition_end::EndStep;
 use crate::fetch::partition_end::PartitionEnd;
+use crate::fetch::queue_entry::BadEntry;
+use crate::fetch::queue_entry::Chunk;
+use crate::fetch::queue_entry::Halt;
+use crate::fetch::queue_entry::QueueEntry;
 use crate::stats::PartitionStats;
 
 /// "Not known" in `high_watermark`; never leaves this file.
