@@ -35,7 +35,8 @@ pub enum Event {
         /// Its id.
         session: i64,
     },
-    /// ZooKeeper was out of reach for a whole session timeout: delivery stopped, since others may own the partitions by now.
+    /// ZooKeeper was out of reach for a whole session timeout: delivery stopped, since others may own the partitions by
+    /// now.
     LeaseEnded,
     /// The member's node stands in `/consumers/<group>/ids`.
     Registered {
@@ -213,6 +214,42 @@ impl Event {
             | Self::FetchingFrom { .. } => log::Level::Info,
         }
     }
+
+    /// What has become of the position in one partition. No other event has anything to say here.
+    fn fmt_position(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OffsetReset {
+                topic_partition,
+                from,
+                to,
+            } => write!(f, "offset of {topic_partition} reset from {from} to {to}"),
+            Self::NoOffset {
+                topic_partition,
+                offset,
+                log,
+            } => {
+                let text = NoOffsetText(topic_partition, *offset, log.as_ref());
+                write!(f, "{text}")
+            }
+            Self::BadMessage {
+                topic_partition,
+                offset,
+                reason,
+            } => write!(f, "bad message {topic_partition} at {offset}: {reason}"),
+            Self::OffsetOverwritten {
+                topic_partition,
+                found,
+                stored,
+            } => {
+                let found = found.map_or_else(|| String::from("none"), |it| it.to_string());
+                write!(
+                    f,
+                    "offset {found} of somebody else for {topic_partition} overwritten by {stored}"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Event {
@@ -260,38 +297,16 @@ impl fmt::Display for Event {
                 reason,
             } => write!(f, "{address} fails for {}: {reason}", Names(partitions)),
             Self::LeaderLookupFailed { reason } => write!(f, "leaders not found: {reason}"),
-            Self::OffsetReset {
-                topic_partition,
-                from,
-                to,
-            } => write!(f, "offset of {topic_partition} reset from {from} to {to}"),
-            Self::NoOffset {
-                topic_partition,
-                offset,
-                log,
-            } => NoOffsetText(topic_partition, *offset, log.as_ref()).fmt(f),
             Self::ListenerFailed { call, reason } => {
                 write!(f, "rebalance listener failed in {call}: {reason}")
             }
-            Self::BadMessage {
-                topic_partition,
-                offset,
-                reason,
-            } => write!(f, "bad message {topic_partition} at {offset}: {reason}"),
             Self::CommitFailed { partitions, reason } => {
                 write!(f, "commit of {} failed: {reason}", Names(partitions))
             }
-            Self::OffsetOverwritten {
-                topic_partition,
-                found,
-                stored,
-            } => {
-                let found = found.map_or_else(|| String::from("none"), |it| it.to_string());
-                write!(
-                    f,
-                    "offset {found} of somebody else for {topic_partition} overwritten by {stored}"
-                )
-            }
+            Self::OffsetReset { .. }
+            | Self::NoOffset { .. }
+            | Self::BadMessage { .. }
+            | Self::OffsetOverwritten { .. } => self.fmt_position(f),
             Self::ShutdownIncomplete { reason } => write!(f, "shutdown incomplete: {reason}"),
         }
     }

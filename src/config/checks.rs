@@ -61,11 +61,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         consumer_timeout: consumer_timeout(&mut from)?,
         exclude_internal_topics: from.flag("exclude.internal.topics", true)?,
         offsets_channel_backoff: pause(&mut from, "offsets.channel.backoff.ms", ms(1_000))?,
-        offsets_channel_socket_timeout: from.millis_from(
-            "offsets.channel.socket.timeout.ms",
-            1,
-            ms(10_000),
-        )?,
+        offsets_channel_socket_timeout: offsets_channel_socket_timeout(&mut from)?,
         offsets_commit_max_retries: from.int_from("offsets.commit.max.retries", 0, 5)?,
         dual_commit_enabled: dual_commit_enabled(&mut from)?,
         queued_max_bytes: queued_max_bytes(&mut from, fetch_message_max_bytes)?,
@@ -83,10 +79,7 @@ pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
         auto_offset_reset: from.choice("auto.offset.reset", AutoOffsetReset::Largest)?,
         offsets_storage: from.choice("offsets.storage", OffsetsStorage::ZooKeeper)?,
         // As in Kafka, the last of all.
-        partition_assignment_strategy: from.choice(
-            "partition.assignment.strategy",
-            PartitionAssignmentStrategy::Range,
-        )?,
+        partition_assignment_strategy: partition_assignment_strategy(&mut from)?,
         unrecognised_keys: Vec::new(),
     };
     Ok(checked(config, from))
@@ -136,6 +129,17 @@ fn fetch_wait_max(from: &mut PropertyReader, socket_timeout: Duration) -> Result
 fn consumer_timeout(from: &mut PropertyReader) -> Result<Option<Duration>, Error> {
     let millis = from.int("consumer.timeout.ms", -1)?;
     Ok(u64::try_from(millis).ok().map(ms))
+}
+
+fn offsets_channel_socket_timeout(from: &mut PropertyReader) -> Result<Duration, Error> {
+    from.millis_from("offsets.channel.socket.timeout.ms", 1, ms(10_000))
+}
+
+fn partition_assignment_strategy(
+    from: &mut PropertyReader,
+) -> Result<PartitionAssignmentStrategy, Error> {
+    let default = PartitionAssignmentStrategy::Range;
+    from.choice("partition.assignment.strategy", default)
 }
 
 /// By default as the storage, which is checked later, asks for.

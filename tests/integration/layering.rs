@@ -24,6 +24,9 @@ const LAYERS: [(&str, &[&str]); 7] = [
 /// Longest file, tests not counted.
 const LONGEST_FILE: usize = 500;
 
+/// Longest function, tests not counted.
+const LONGEST_FUNCTION: usize = 60;
+
 struct Source {
     path: PathBuf,
     /// The first folder or file below `src`.
@@ -186,7 +189,7 @@ fn a_mod_file_holds_no_code() {
 }
 
 #[test]
-fn sources_are_ascii_and_no_file_is_a_wall() {
+fn sources_are_ascii_and_neither_a_file_nor_a_function_is_a_wall() {
     let mut complaints = Vec::new();
     for source in sources() {
         let path = source.path.display();
@@ -196,6 +199,10 @@ fn sources_are_ascii_and_no_file_is_a_wall() {
         let lines = source.without_tests().lines().count();
         if !source.is_test() && lines > LONGEST_FILE {
             complaints.push(format!("{path}: {lines} lines"));
+        }
+        if !source.is_test() {
+            let walls = walls(source.without_tests());
+            complaints.extend(walls.map(|line| format!("{path}: `{line}` is too long")));
         }
         let name = source
             .path
@@ -295,6 +302,23 @@ fn every_scenario_is_on_a_list() {
     }
     assert!(count > 30, "{count} scenarios were found");
     assert_none(&complaints);
+}
+
+/// The first lines of functions that are too long: where the brace that ends one stands as far in as the line.
+fn walls(text: &str) -> impl Iterator<Item = &str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let first_lines = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim_start().trim_start_matches("pub ");
+        let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+        let line = line.strip_prefix("pub(super) ").unwrap_or(line);
+        line.starts_with("fn ") || line.starts_with("const fn ")
+    });
+    first_lines.filter_map(move |(number, line)| {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end = format!("{indent}}}");
+        let length = lines[number..].iter().position(|line| *line == end)?;
+        (length >= LONGEST_FUNCTION).then(|| line.trim())
+    })
 }
 
 /// A full stop, a blank and a capital within a line; abbreviations do not go on with a capital.
