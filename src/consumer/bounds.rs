@@ -23,16 +23,24 @@ use crate::fetch::Standstill;
 pub(crate) struct Bounds {
     bell: Arc<EndBell>,
     ownership: Arc<Ownership>,
-    records: Mutex<BTreeMap<TopicPartition, Record>>,
+    records: Mutex<Records>,
     /// All ends were reached: for good, whatever a rebalance brings later.
     over: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Records {
+    /// Of the partitions that a generation has owned.
+    owned: BTreeMap<TopicPartition, Record>,
+    /// The new ends of partitions that an attempt is about to own, which may fail.
+    new_ends: BTreeMap<TopicPartition, Arc<PartitionEnd>>,
 }
 
 #[derive(Debug)]
 struct Record {
     end: Arc<PartitionEnd>,
-    /// Of the last generation that owned it; `None` before the first.
-    info: Option<Arc<PartitionTopicInfo>>,
+    /// Of the last generation that owned it.
+    info: Arc<PartitionTopicInfo>,
     lost: Option<Lost>,
 }
 
@@ -60,19 +68,13 @@ impl Bounds {
     /// partition until now, a new one.
     pub(crate) fn end_of(&self, topic_partition: &TopicPartition) -> Arc<PartitionEnd> {
         let mut records = self.records.lock();
-        if let Some(record) = records.get(topic_partition)
-            && record.lost.is_none()
-        {
+        let Records { owned, new_ends } = &mut *records;
+        let kept = owned.get(topic_partition);
+        if let Some(record) = kept.filter(|record| record.lost.is_none()) {
             return Arc::clone(&record.end);
         }
-        let end = PartitionEnd::new(Arc::clone(&self.bell));
-        let record = Record {
-            end: Arc::clone(&end),
-            info: None,
-            lost: None,
-        };
-        records.insert(topic_partition.clone(), record);
-        end
+        let new = new_ends.entry(topic_partition.clone());
+        Arc::clone(new.or_insert_with(|| PartitionEnd::new(Arc::clone(&self.bell))))
     }
 
     /// There is a new generation. Partitions that were owned and are not any more have been handed over,
@@ -83,19 +85,25 @@ impl Bounds {
         exists: impl Fn(&TopicPartition) -> bool,
     ) {
         let mut records = self.records.lock();
-        // Those that an attempt without success was about to own.
-        records.retain(|partition, record| {
-            record.info.is_some() || owned.partitions.contains_key(partition)
-        });
-        for (partition, record) in &mut *records {
-            if let Some(owned) = owned.partitions.get(partition) {
-                record.info = Some(Arc::clone(&owned.info));
-            } else if record.lost.is_none() {
-                record.lost = Some(if exists(partition) {
-                    Lost::HandedOver
-                } else {
-                    Lost::Deleted
+        for (partition, record) in &mut records.owned {
+            let is_owned = owned.partitions.contains_key(partition);
+            if !is_owned && record.lost.is_none() {
+                record.lost = Some(match exists(partition) {
+                    true => Lost::HandedOver,
+                    false => Lost::Deleted,
                 });
+            }
+        }
+        // Without those that an attempt without success was about to own.
+        let mut new_ends = std::mem::take(&mut records.new_ends);
+        for (partition, of_thread) in &owned.partitions {
+            let info = Arc::clone(&of_thread.info);
+            if let Some(end) = new_ends.remove(partition) {
+                let lost = None;
+                let record = Record { end, info, lost };
+                records.owned.insert(partition.clone(), record);
+            } else if let Some(record) = records.owned.get_mut(partition) {
+                record.info = info;
             }
         }
         drop(records);
@@ -127,7 +135,7 @@ impl Bounds {
 
     pub(crate) fn report(&self) -> Vec<BoundedPartition> {
         let records = self.records.lock();
-        let partitions = records.iter();
+        let partitions = records.owned.iter();
         partitions
             .map(|(partition, record)| record.report(partition))
             .collect()
@@ -137,8 +145,8 @@ impl Bounds {
 impl Record {
     fn report(&self, topic_partition: &TopicPartition) -> BoundedPartition {
         let end = self.end.state();
-        let position = self.info.as_ref().and_then(|info| info.consumed());
-        let standstill = self.info.as_ref().and_then(|info| info.standstill());
+        let position = self.info.consumed();
+        let standstill = self.info.standstill();
         let is_reached = self.end.is_reached(position);
         let outcome = match (is_reached, self.lost, standstill) {
             (true, _, _) => match end.lowered_to {
@@ -160,5 +168,84 @@ impl Record {
             position,
             outcome,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::consumer::owned_partitions::OwnedPartition;
+    use crate::coordination::ConsumerThreadId;
+
+    use super::*;
+
+    fn orders(partition: i32) -> TopicPartition {
+        TopicPartition::new("orders", partition)
+    }
+
+    struct Bench {
+        queue: Arc<ChunkQueue>,
+        bounds: Arc<Bounds>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let queue = ChunkQueue::new(2, 100);
+            let bounds = Bounds::new([&queue].into_iter(), Arc::default());
+            Self { queue, bounds }
+        }
+
+        /// A generation that owns these partitions, from offset 5 on.
+        fn own(&self, partitions: &[i32]) {
+            let of_thread = |partition: i32| {
+                let end = Some(self.bounds.end_of(&orders(partition)));
+                let queue = Arc::clone(&self.queue);
+                let info = PartitionTopicInfo::with_end(orders(partition), queue, Some(5), end);
+                let thread = ConsumerThreadId::new("g_m", 0);
+                (orders(partition), OwnedPartition { info, thread })
+            };
+            let owned = OwnedPartitions {
+                partitions: partitions.iter().copied().map(of_thread).collect(),
+                ..OwnedPartitions::default()
+            };
+            self.bounds.note_generation(&owned, |_| true);
+        }
+
+        fn report(&self) -> Vec<String> {
+            let report = self.bounds.report();
+            report.iter().map(BoundedPartition::to_string).collect()
+        }
+    }
+
+    #[test]
+    fn a_partition_that_an_attempt_in_vain_wanted_back_stays_in_the_report() {
+        // It was forgotten: the report said nothing of a partition that the member had read and handed over.
+        let bench = Bench::new();
+        bench.own(&[0, 1]);
+        bench.own(&[1]);
+        let handed_over = "orders/0 from 5 to 5 of ?: handed over to another member";
+        let reading = "orders/1 from 5 to 5 of ?: not read to the end";
+        assert_eq!(bench.report(), [handed_over, reading]);
+        bench.bounds.end_of(&orders(0));
+        bench.bounds.end_of(&orders(2));
+        bench.own(&[1]);
+        assert_eq!(bench.report(), [handed_over, reading]);
+    }
+
+    #[test]
+    fn a_partition_keeps_its_end_until_it_is_handed_over_and_gets_a_new_one_when_it_comes_back() {
+        let bench = Bench::new();
+        bench.own(&[0]);
+        let first = bench.bounds.end_of(&orders(0));
+        bench.own(&[0]);
+        assert!(Arc::ptr_eq(&first, &bench.bounds.end_of(&orders(0))));
+        bench.own(&[]);
+        let second = bench.bounds.end_of(&orders(0));
+        assert!(!Arc::ptr_eq(&first, &second));
+        bench.own(&[0]);
+        assert!(Arc::ptr_eq(&second, &bench.bounds.end_of(&orders(0))));
+        assert_eq!(
+            bench.report(),
+            ["orders/0 from 5 to 5 of ?: not read to the end"]
+        );
     }
 }

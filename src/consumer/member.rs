@@ -14,6 +14,7 @@ use crate::consumer::listener_calls::ListenerCalls;
 use crate::consumer::owned_partitions::Ownership;
 use crate::consumer::starting_positions::StartingPositions;
 use crate::consumer::stream_queues::StreamQueues;
+use crate::coordination::Assignment;
 use crate::coordination::BrokerRegistry;
 use crate::coordination::Claim;
 use crate::coordination::ConsumerThreadId;
@@ -92,14 +93,8 @@ impl Member {
         self.give_up_partitions();
         self.release_claimed()?;
         self.claim(&mine)?;
-        match self.take_over(&mine, session) {
-            Ok(()) => {
-                if let Some(bounds) = &self.bounds {
-                    let exists = |partition: &_| assignment.owners().contains_key(partition);
-                    bounds.note_generation(&self.ownership.current(), exists);
-                }
-                Ok(Rebalanced::Changed)
-            }
+        match self.take_over(&mine, &assignment, session) {
+            Ok(()) => Ok(Rebalanced::Changed),
             Err(error) => {
                 self.lose_partitions();
                 Err(error)
@@ -226,7 +221,12 @@ impl Member {
     }
 
     /// Reads the offsets, which nobody else moves any more (D22), and starts to fetch.
-    fn take_over(&mut self, mine: &[MyPartition], session: i64) -> Result<(), Error> {
+    fn take_over(
+        &mut self,
+        mine: &[MyPartition],
+        assignment: &Assignment,
+        session: i64,
+    ) -> Result<(), Error> {
         let mut shares = Vec::with_capacity(mine.len());
         for (partition, thread) in mine {
             // Without a queue somebody has changed what we registered: the next attempt sets it right.
@@ -245,6 +245,10 @@ impl Member {
         let infos: Vec<Arc<PartitionTopicInfo>> = owned.infos().cloned().collect();
         self.committer.publish(owned);
         self.generation = generation;
+        if let Some(bounds) = &self.bounds {
+            let exists = |partition: &_| assignment.owners().contains_key(partition);
+            bounds.note_generation(&self.ownership.current(), exists);
+        }
         self.listener.assign(self.ownership.current());
         self.check_session(session)?;
         self.fetchers.start(infos)
