@@ -219,8 +219,8 @@ impl ConsumerConnector {
     /// Leaves the group: stops fetching, ends the streams, commits if `auto.commit.enable`, and closes the
     /// ZooKeeper session, which deletes the member's nodes.
     ///
-    /// The last to be told is the [`RebalanceListener`](crate::RebalanceListener), which may take its time before the commit. A call from
-    /// within the listener is refused with [`Event::ShutdownIncomplete`].
+    /// The last to be told is the [`RebalanceListener`](crate::RebalanceListener), which may take its time before the
+    /// commit. A call from within the listener is refused with [`Event::ShutdownIncomplete`].
     ///
     /// Every step is done even if an earlier one failed; what failed is told by
     /// [`Event::ShutdownIncomplete`] and [`Event::CommitFailed`]. Takes a moment; with a ZooKeeper that is out

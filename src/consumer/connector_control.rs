@@ -81,8 +81,9 @@ impl ConsumerConnector {
     /// [`resume`](Self::resume). A call on a stream that has begun before may still hand out what it has in hand.
     ///
     /// What had been fetched is dropped, so that it does not take the room of other partitions, and fetched again after
-    /// the resume, from the message behind the last one handed out. Positions, commits and seeks are as ever. A pause outlasts changes of leaders;
-    /// a rebalance that changes anything for this member ends it, also where the partition stays.
+    /// the resume, from the message behind the last one handed out. Positions, commits and seeks are as ever. A pause
+    /// outlasts changes of leaders; a rebalance that changes anything for this member ends it, also where the partition
+    /// stays.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a partition that this member does not own now.

@@ -16,6 +16,9 @@
 //! `ListenerCalls` tells the application in between. For partitions that the application has chosen itself,
 //! `ChosenPartitions` takes the place of the upper half: no member, no claims, no rebalances.
 //!
+//! `Poller`, `Batches` and `DecodedStream` are other ways to read `MessageStream`s. A `BoundedStream` is one that ends:
+//! all streams of its connector share the `Bounds`, which know the end of each partition and whether all are reached.
+//!
 //! Here the two towers meet: what is fetched comes from `fetch`, what is owned from `coordination`.
 //! Lock order: the shutdown and the group membership of the connector, the commit lock, the ownership
 //! snapshot; all but the last are held while ZooKeeper is asked.

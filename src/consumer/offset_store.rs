@@ -29,8 +29,8 @@ pub type OffsetStoreError = Box<dyn std::error::Error + Send + Sync>;
 /// connector. A panic counts as an error.
 ///
 /// A call may block, but the rebalance, other commits and the shutdown wait for it. It should end soon after
-/// [`OffsetCall::is_cancelled`] says so, and pause with [`OffsetCall::pause`] only. At a shutdown that is two seconds
-/// after its begin.
+/// [`OffsetCall::is_cancelled`] says so, and pause with [`OffsetCall::pause`] only. A shutdown cancels the calls under
+/// way at once, and the last commit, which follows, two seconds after its own begin.
 pub trait OffsetStore: Send + Sync {
     /// The stored offsets of `partitions`, which this member has just claimed; of partitions without one, nothing.
     /// They begin as `auto.offset.reset` says. Negative offsets count as none.

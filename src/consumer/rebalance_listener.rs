@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::fetch::PartitionTopicInfo;
 use crate::thread::StopSignal;
 
-/// What a listener returns: an error is told by [`Event::ListenerFailed`](crate::Event::ListenerFailed), and changes nothing else.
+/// What a listener returns: an error is told by [`Event::ListenerFailed`](crate::Event::ListenerFailed), and changes
+/// nothing else.
 pub type ListenerResult = Result<(), Box<dyn StdError + Send + Sync>>;
 
 /// Told when partitions of a group are assigned to this member and taken from it.
@@ -29,8 +30,8 @@ pub type ListenerResult = Result<(), Box<dyn StdError + Send + Sync>>;
 /// wait for the application's own threads, as long as none of these waits for the listener, as one in `shutdown` does.
 /// The streams deliver nothing meanwhile, so a thread that is blocked in one without a timeout does not come back.
 ///
-/// An error that it returns and a panic are told by [`Event::ListenerFailed`](crate::Event::ListenerFailed), and the rebalance
-/// goes on.
+/// An error that it returns and a panic are told by [`Event::ListenerFailed`](crate::Event::ListenerFailed), and the
+/// rebalance goes on.
 ///
 /// It may call the connector, e.g. to commit, to seek or to ask for offsets by time, with two exceptions, which are
 /// refused: it cannot shut the connector down, and it cannot create streams. At the shutdown the connector's calls

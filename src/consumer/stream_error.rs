@@ -16,8 +16,8 @@ pub enum StreamError {
     /// A message is damaged: its checksum, framing or compression is wrong, also after it was fetched again.
     ///
     /// With `on.bad.message=fail` the partition waits before it until
-    /// [`skip_bad_message`](crate::MessageStream::skip_bad_message) or [`seek`](crate::MessageStream::seek); the other partitions
-    /// of the stream go on. With `on.bad.message=skip` the partition goes on behind it by itself.
+    /// [`skip_bad_message`](crate::MessageStream::skip_bad_message) or [`seek`](crate::MessageStream::seek); the other
+    /// partitions of the stream go on. With `on.bad.message=skip` the partition goes on behind it by itself.
     #[error("corrupt message in {topic_partition} at offset {offset}: {reason}")]
     Corrupt {
         /// The partition.

@@ -17,7 +17,7 @@ use crate::protocol::Request;
 
 /// Which Kafka the brokers behave as; later ones are greater.
 ///
-/// From 0.11 on the real ones serve higher versions of some requests too. Those here say which ones they serve, as
+/// From 0.10.2 on the real ones serve higher versions of some requests too. Those here say which ones they serve, as
 /// clients of 0.10 and later ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

@@ -290,8 +290,8 @@ impl<'a> FetchAnswers<'a> {
         self.handled.failed.push((asked.info, reason));
     }
 
-    /// Damage at the position itself that shows before any checksum is looked at: fetched again after a back-off, and told when it is still
-    /// there (D49). `next`: where the entry behind it begins, if that is known.
+    /// Damage at the position itself that shows before any checksum is looked at: fetched again after a back-off, and
+    /// told when it is still there (D49). `next`: where the entry behind it begins, if that is known.
     fn corrupt(&mut self, asked: Asked, next: Option<i64>, reason: String) {
         match asked.info.suspect(asked.offset, asked.offset, asked.epoch) {
             Verdict::FetchAgain => self.handled.failed.push((asked.info, reason)),

@@ -103,8 +103,8 @@ impl ClusterView {
 
     /// The next view: `answer` over what is known, without what was `asked` for in vain.
     ///
-    /// `registered` are those in ZooKeeper, or none when nobody was asked: 0.8.0 and 0.8.1 list only the brokers that occur in the
-    /// answer, and an empty list comes with failed requests, so a missing broker is not a dead one.
+    /// `registered` are those in ZooKeeper, or none when nobody was asked: 0.8.0 and 0.8.1 list only the brokers that
+    /// occur in the answer, and an empty list comes with failed requests, so a missing broker is not a dead one.
     pub(super) fn updated(
         &self,
         answer: MetadataResponse,

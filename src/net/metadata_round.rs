@@ -18,7 +18,8 @@ use crate::protocol::MetadataResponse;
 /// The version that all brokers serve, from 0.8.0 to 4.x.
 const SERVED_BY_ALL: i16 = 0;
 
-/// The first version in which a broker can be told to create no topic (0.11, KAFKA-5291); those between add nothing for us.
+/// The first version in which a broker can be told to create no topic (0.11, KAFKA-5291); those between add nothing for
+/// us.
 const CREATES_NOTHING: i16 = 4;
 
 /// What to ask about.

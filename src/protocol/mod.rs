@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A request and its response share a file, and both directions of both are here, so that a broker can be played as
-//! well as asked. Each says which versions it knows; which one is used is chosen by who knows the broker. Sentinels of the wire (code 0, offset -1, leader -1) end here: they become `Option` or an enum.
+//! well as asked. Each says which versions it knows; which one is used is chosen by who knows the broker. Sentinels of
+//! the wire (code 0, offset -1, leader -1) end here: they become `Option` or an enum.
 //!
 //! Knows no socket, clock, thread or log.
 

@@ -87,7 +87,8 @@ impl EntryCursor {
 
     /// Decompresses `wrapper`, which this cursor found in `set`, into `out`, and returns the cursor for `out`.
     ///
-    /// The content of `out` is replaced and its memory is used again; after an error it means nothing. It never gets more than `limit` bytes.
+    /// The content of `out` is replaced and its memory is used again; after an error it means nothing. It never gets more
+    /// than `limit` bytes.
     pub(crate) fn open(
         &self,
         wrapper: &RawWrapper,

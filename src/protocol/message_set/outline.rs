@@ -62,8 +62,8 @@ impl Outline {
         Self::within(set, None)
     }
 
-    /// Outline of a set from a log that is shown up to offset `limit`: an entry that reaches beyond it is damaged, as its
-    /// checksum would tell, and ends the whole entries.
+    /// Outline of a set from a log that is shown up to offset `limit`: an entry that reaches beyond it is damaged, as
+    /// its checksum would tell, and ends the whole entries.
     pub(crate) fn within(set: &[u8], limit: Option<i64>) -> Self {
         let mut entries = OuterEntries::new(set);
         let mut last_offset = None;
