@@ -104,18 +104,17 @@ impl Committer {
     /// Commits for the last time, then owns nothing, whatever became of the commit: what was not committed
     /// is delivered again.
     pub(crate) fn commit_and_withdraw(&self, attempts: u32, stop: &StopSignal) {
+        let owned = self.ownership.current();
         let earlier = self.commit_owned(attempts, stop);
         let writing = self.writing.lock();
         let outcome = match earlier {
             // More was consumed meanwhile.
-            Ok(committed) if committed != self.ownership.current().consumed() => {
-                self.write_owned(&writing, stop)
-            }
+            Ok(committed) if committed != owned.consumed() => self.write_owned(&writing, stop),
             outcome => outcome,
         };
         self.withdraw_from(&writing);
         drop(writing);
-        self.report(outcome);
+        self.report(&owned, outcome);
     }
 
     /// Owns nothing from now on, without a commit: others may own it by now.
@@ -123,8 +122,9 @@ impl Committer {
         self.withdraw_from(&self.writing.lock());
     }
 
-    /// Tells the application of a commit that it did not ask for and that failed.
-    pub(crate) fn report(&self, outcome: Result<Offsets, Error>) {
+    /// Tells the application of a commit that it did not ask for and that failed: one of what was `owned` when it
+    /// began, since others may own that by now.
+    pub(crate) fn report(&self, owned: &OwnedPartitions, outcome: Result<Offsets, Error>) {
         let Err(error) = outcome else {
             return;
         };
@@ -134,10 +134,7 @@ impl Committer {
                 let partitions = failed.iter().map(|(partition, _)| partition.clone());
                 (partitions.collect(), first.unwrap_or_default())
             }
-            error => {
-                let owned = self.ownership.current();
-                (owned.partitions.keys().cloned().collect(), error.chain())
-            }
+            error => (owned.partitions.keys().cloned().collect(), error.chain()),
         };
         self.events.send(Event::CommitFailed { partitions, reason });
     }

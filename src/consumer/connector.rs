@@ -254,11 +254,11 @@ impl ConsumerConnector {
         self.tell_listener();
         if self.parts.config.auto_commit_enable() {
             // The pause between attempts must not end at once, as `closing` would have it.
-            let outcome = self
-                .parts
-                .committer
-                .commit_owned(self.parts.commit_attempts(), &self.parts.zk.cancel_signal());
-            self.parts.committer.report(outcome);
+            let stop = self.parts.zk.cancel_signal();
+            let owned = self.parts.ownership.current();
+            let committer = &self.parts.committer;
+            let outcome = committer.commit_owned(self.parts.commit_attempts(), &stop);
+            committer.report(&owned, outcome);
         }
         for info in self.parts.ownership.current().infos() {
             info.revoke();
@@ -324,7 +324,8 @@ impl ConsumerConnector {
         }
         if !self.parts.zk.is_leased(session) {
             if self.parts.config.auto_commit_enable() {
-                self.parts.committer.report(Err(Error::SessionExpired));
+                let outcome = Err(Error::SessionExpired);
+                self.parts.committer.report(&owned, outcome);
             }
             self.parts.committer.withdraw();
             self.parts.listener.lose(&owned);

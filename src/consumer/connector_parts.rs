@@ -176,13 +176,15 @@ impl ConnectorParts {
             return Ok(None);
         }
         let interval = self.config.auto_commit_interval();
+        let ownership = Arc::clone(&self.ownership);
         let committer = Arc::clone(&self.committer);
         let body = move |stop: StopSignal| {
             while stop.pause(interval) {
+                let owned = ownership.current();
                 let outcome = committer.commit_owned(1, &stop);
                 // One that the shutdown cut short is followed by the last commit, which tells how it ended.
                 if !stop.is_stopped() {
-                    committer.report(outcome);
+                    committer.report(&owned, outcome);
                 }
             }
         };

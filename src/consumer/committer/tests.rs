@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use crate::consumer::offset_store::OffsetStoreError;
 use crate::consumer::owned_partitions::OwnedPartition;
 use crate::coordination::ConsumerThreadId;
+use crate::events::Events;
 use crate::events::event_channel;
 use crate::fetch::ChunkQueue;
 use crate::fetch::PartitionTopicInfo;
@@ -64,6 +65,7 @@ struct Bench {
     committer: Committer,
     notebook: Arc<Notebook>,
     session: Arc<Mutex<Option<i64>>>,
+    events: Events,
     stop: Stopper,
 }
 
@@ -72,20 +74,21 @@ impl Bench {
         let notebook = Arc::new(Notebook::default());
         let session = Arc::new(Mutex::new(Some(SESSION)));
         let present = Arc::clone(&session);
-        let (events, _) = event_channel();
+        let (sender, events) = event_channel();
         let store: Arc<dyn OffsetStore> = notebook.clone();
         let committer = Committer::new(
             store,
             Arc::default(),
             Box::new(move || *present.lock()),
             Arc::default(),
-            events,
+            sender,
             Duration::from_millis(1),
         );
         Self {
             committer,
             notebook,
             session,
+            events,
             stop: Stopper::new(),
         }
     }
@@ -264,4 +267,18 @@ fn nothing_is_committed_after_the_partitions_were_given_up() {
     info.mark_consumed(7, 0);
     assert_eq!(bench.commit_owned(1).unwrap(), []);
     assert_eq!(bench.written(), []);
+}
+
+#[test]
+fn a_last_commit_that_fails_as_a_whole_names_the_partitions_that_it_was_for() {
+    // They had been given up by then: the event named none, and the log said `commit of  failed`.
+    let bench = Bench::new();
+    bench.own();
+    bench.fail(Err("disk full".into()));
+    bench.committer.commit_and_withdraw(1, &bench.stop.signal());
+    let told = bench.events.try_next().map(|event| event.to_string());
+    assert_eq!(
+        told.as_deref(),
+        Some("commit of orders/0 failed: offset store: committing offsets: disk full")
+    );
 }
