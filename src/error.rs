@@ -1,6 +1,7 @@
 //! What callers see when something fails.
 
 mod error_code;
+mod few;
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -10,6 +11,7 @@ use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
 
 pub use error_code::ErrorCode;
+pub(crate) use few::Few;
 
 /// Why a lower layer failed; its type stays inside the crate.
 type Source = Box<dyn std::error::Error + Send + Sync>;
@@ -179,7 +181,7 @@ pub enum Error {
     },
 
     /// No broker answered a metadata request.
-    #[error("no metadata for {}: {}", topics.join(", "), unanswered(brokers))]
+    #[error("no metadata for {}: {}", Few(topics), unanswered(brokers))]
     Metadata {
         /// The topics asked for.
         topics: Vec<String>,
@@ -360,7 +362,7 @@ fn unanswered(brokers: &[String]) -> String {
     if brokers.is_empty() {
         return String::from("there is no broker to ask");
     }
-    format!("no answer from {}", brokers.join(", "))
+    format!("no answer from {}", Few(brokers))
 }
 
 #[cfg(test)]
@@ -384,6 +386,22 @@ mod tests {
         assert_eq!(
             error(&[]),
             "no metadata for orders, bills: there is no broker to ask"
+        );
+    }
+
+    #[test]
+    fn of_thousands_of_topics_without_metadata_a_few_are_named() {
+        // A member by filter told all of its topics, with each look for leaders, five times a second while no broker
+        // was up: tens of kilobytes a line.
+        let error = Error::Metadata {
+            topics: (0..3000).map(|n| format!("topic-{n}")).collect(),
+            brokers: (0..7).map(|n| format!("b{n}:9092")).collect(),
+            source: None,
+        };
+        assert_eq!(
+            error.to_string(),
+            "no metadata for topic-0, topic-1, topic-2, topic-3, topic-4 and 2995 more: no answer from b0:9092, \
+             b1:9092, b2:9092, b3:9092, b4:9092 and 2 more"
         );
     }
 

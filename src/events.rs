@@ -15,6 +15,7 @@ use crossbeam_channel::bounded;
 use crate::cluster::Broker;
 use crate::cluster::BrokerAddress;
 use crate::cluster::TopicPartition;
+use crate::error::Few;
 
 /// Events kept for an application that does not read them; beyond that the oldest is dropped.
 const CAPACITY: usize = 1024;
@@ -289,19 +290,19 @@ impl fmt::Display for Event {
             Self::UnusableZnode { path, reason } => write!(f, "unusable znode {path}: {reason}"),
             Self::NodesLost { path } => write!(f, "own node {path} is gone or taken"),
             Self::FetchingFrom { broker, partitions } => {
-                write!(f, "broker {broker} leads {}", Names(partitions))
+                write!(f, "broker {broker} leads {}", Few(partitions))
             }
             Self::FetchFailed {
                 address,
                 partitions,
                 reason,
-            } => write!(f, "{address} fails for {}: {reason}", Names(partitions)),
+            } => write!(f, "{address} fails for {}: {reason}", Few(partitions)),
             Self::LeaderLookupFailed { reason } => write!(f, "leaders not found: {reason}"),
             Self::ListenerFailed { call, reason } => {
                 write!(f, "rebalance listener failed in {call}: {reason}")
             }
             Self::CommitFailed { partitions, reason } => {
-                write!(f, "commit of {} failed: {reason}", Names(partitions))
+                write!(f, "commit of {} failed: {reason}", Few(partitions))
             }
             Self::OffsetReset { .. }
             | Self::NoOffset { .. }
@@ -329,23 +330,6 @@ impl fmt::Display for NoOffsetText<'_> {
         match log {
             Some(log) => write!(f, "; the log goes from {} to {}", log.start, log.end),
             None => Ok(()),
-        }
-    }
-}
-
-/// The first few partitions of a list, and how many there are besides.
-struct Names<'a>(&'a [TopicPartition]);
-
-impl fmt::Display for Names<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 5;
-        for (index, partition) in self.0.iter().take(SHOWN).enumerate() {
-            let comma = if index > 0 { ", " } else { "" };
-            write!(f, "{comma}{partition}")?;
-        }
-        match self.0.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
         }
     }
 }
