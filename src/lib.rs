@@ -10,7 +10,7 @@
 //! | read topics by name, a stream for each thread | [`create_message_streams`](ConsumerConnector::create_message_streams), [`MessageStream`] |
 //! | read all topics that match | [`TopicFilter`], [`create_message_streams_by_filter`](ConsumerConnector::create_message_streams_by_filter) |
 //! | read partitions of one's choice, without the group | [`create_message_streams_for`](ConsumerConnector::create_message_streams_for) |
-//! | read up to the ends of the logs and stop | [`create_bounded_streams`](ConsumerConnector::create_bounded_streams), [`BoundedStream`] |
+//! | read up to the ends of the logs and stop | [`create_bounded_streams`](ConsumerConnector::create_bounded_streams), [`create_bounded_streams_for`](ConsumerConnector::create_bounded_streams_for), [`BoundedStream`] |
 //! | read everything in one thread | [`create_poller`](ConsumerConnector::create_poller), [`Poller`] |
 //! | read in batches | [`MessageStream::next_batch`], [`MessageStream::batches`] |
 //! | have typed keys and values | [`MessageStream::decoded`], [`Decoder`] |
@@ -77,12 +77,12 @@ pub use consumer::Batches;
 pub use consumer::BoundedOutcome;
 pub use consumer::BoundedPartition;
 pub use consumer::BoundedStream;
+pub use consumer::BytesDecoder;
 pub use consumer::ConnectorState;
 pub use consumer::ConsumerConnector;
 pub use consumer::DecodedStream;
 pub use consumer::Decoder;
 pub use consumer::DecoderError;
-pub use consumer::DefaultDecoder;
 pub use consumer::IntegerDecoder;
 pub use consumer::ListenerResult;
 pub use consumer::LongDecoder;

@@ -12,8 +12,9 @@ use crate::consumer::stream_error::StreamError;
 
 /// A [`MessageStream`] for batch jobs: reads up to where the logs end now, and then ends by itself.
 ///
-/// Made by [`create_bounded_streams`](crate::ConsumerConnector::create_bounded_streams) and
-/// [`create_bounded_streams_by_filter`](crate::ConsumerConnector::create_bounded_streams_by_filter). Everything that a
+/// Made by [`create_bounded_streams`](crate::ConsumerConnector::create_bounded_streams),
+/// [`create_bounded_streams_by_filter`](crate::ConsumerConnector::create_bounded_streams_by_filter) and, without the
+/// group, [`create_bounded_streams_for`](crate::ConsumerConnector::create_bounded_streams_for). Everything that a
 /// `MessageStream` does it does as well, from where the group stopped, or from where
 /// [`seek`](MessageStream::seek) says.
 ///

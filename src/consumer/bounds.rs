@@ -124,8 +124,10 @@ impl Bounds {
                 info.leave();
             }
         }
-        // Between two generations nothing is owned, and nothing is known.
-        let is_over = owned.session.is_some() && owned.infos().all(|info| info.is_done());
+        // Between two generations nothing is owned, and nothing is known. What is owned without a session was chosen
+        // without the group.
+        let is_known = owned.session.is_some() || !owned.partitions.is_empty();
+        let is_over = is_known && owned.infos().all(|info| info.is_done());
         if is_over {
             self.over.store(true, Ordering::Release);
             self.bell.ring();

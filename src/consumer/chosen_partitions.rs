@@ -7,6 +7,8 @@ use crossbeam_channel::Receiver;
 use crossbeam_channel::select;
 
 use crate::cluster::TopicPartition;
+use crate::config::ConsumerConfig;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::connector_parts::ConnectorParts;
 use crate::consumer::connector_state::ConnectorState;
 use crate::consumer::connector_state::StateCell;
@@ -38,8 +40,6 @@ pub(crate) struct ChosenPartitions {
 
 /// What consumes the choice.
 pub(crate) struct Chosen {
-    /// One for each stream.
-    pub(crate) queues: Vec<Arc<ChunkQueue>>,
     pub(crate) session_events: ShutdownableThread,
     pub(crate) auto_commit: Option<ShutdownableThread>,
 }
@@ -75,20 +75,26 @@ impl ChosenPartitions {
         })
     }
 
-    /// Reads the stored offsets and begins to fetch.
+    /// One for each stream.
+    pub(crate) fn queues(&self, config: &ConsumerConfig) -> Vec<Arc<ChunkQueue>> {
+        queues(self.streams, config).collect()
+    }
+
+    /// Reads the stored offsets and begins to fetch into `queues`; with `bounds`, no further than to the ends.
     pub(crate) fn start(
         &self,
         parts: &ConnectorParts,
+        queues: &[Arc<ChunkQueue>],
+        bounds: Option<&Bounds>,
         zk_events: Receiver<ZkEvent>,
     ) -> Result<Chosen, Error> {
         let stop = parts.closing.signal();
         let zk = parts.zk.observing(&stop);
         self.check_existence(&TopicRegistry::new(Arc::clone(&zk)))?;
-        let queues: Vec<Arc<ChunkQueue>> = queues(self.streams, &parts.config).collect();
-        let shares = self.shares(&parts.member_id, &queues);
+        let shares = self.shares(&parts.member_id, queues);
         let starting = StartingPositions {
             committer: &parts.committer,
-            bounds: None,
+            bounds,
             session: None,
             stop: &stop,
         };
@@ -100,6 +106,9 @@ impl ChosenPartitions {
         };
         let infos: Vec<_> = owned.infos().cloned().collect();
         parts.committer.publish(owned);
+        if let Some(bounds) = bounds {
+            bounds.note_generation(&parts.ownership.current(), |_| true);
+        }
         // Before anybody looks at the session, whose state may be another one by then.
         parts.state.set(consuming.clone());
         let session = SessionEvents {
@@ -114,7 +123,6 @@ impl ChosenPartitions {
         });
         match started {
             Ok(session_events) => Ok(Chosen {
-                queues,
                 session_events,
                 auto_commit,
             }),

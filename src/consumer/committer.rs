@@ -89,7 +89,7 @@ impl Committer {
         attempts: u32,
         stop: &StopSignal,
     ) -> Result<Offsets, Error> {
-        let call = OffsetCall::new(None, stop);
+        let call = OffsetCall::given(stop);
         self.attempts(attempts, stop, |writing| {
             self.write(writing, offsets, &call)
         })

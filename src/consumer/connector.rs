@@ -40,7 +40,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// [`create_bounded_streams`](Self::create_bounded_streams),
 /// [`create_bounded_streams_by_filter`](Self::create_bounded_streams_by_filter) or
 /// [`create_poller`](Self::create_poller), and leaves it with [`shutdown`](Self::shutdown) or when dropped. With
-/// [`create_message_streams_for`](Self::create_message_streams_for) it reads partitions without joining. All methods
+/// [`create_message_streams_for`](Self::create_message_streams_for) and
+/// [`create_bounded_streams_for`](Self::create_bounded_streams_for) it reads partitions without joining. All methods
 /// may be called from any thread.
 ///
 /// ```no_run

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::TopicPartition;
+use crate::consumer::bounded_stream::BoundedStream;
+use crate::consumer::bounds::Bounds;
 use crate::consumer::chosen_partitions::ChosenPartitions;
 use crate::consumer::connector::ConsumerConnector;
 use crate::consumer::message_stream::MessageStream;
@@ -11,6 +13,7 @@ use crate::consumer::owned_partitions::seek;
 use crate::consumer::rebalance_listener::RebalanceListener;
 use crate::coordination::check_topic;
 use crate::error::Error;
+use crate::fetch::ChunkQueue;
 use crate::fetch::OffsetLookup;
 use crate::fetch::PartitionTopicInfo;
 use crate::net::SimpleConsumerOptions;
@@ -55,20 +58,49 @@ impl ConsumerConnector {
         streams: usize,
     ) -> Result<Vec<MessageStream>, Error> {
         let chosen = ChosenPartitions::new(partitions, streams)?;
+        let queues = chosen.queues(&self.parts.config);
+        self.consume(&chosen, queues, None)
+    }
+
+    /// As [`create_message_streams_for`](Self::create_message_streams_for), with streams that read up to where the
+    /// logs end now, and then end by themselves. Whether a partition is deleted meanwhile is not looked after: it is
+    /// waited for like any other that has no leader.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_bounded_streams_for(
+        &self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+        streams: usize,
+    ) -> Result<Vec<BoundedStream>, Error> {
+        let chosen = ChosenPartitions::new(partitions, streams)?;
+        let queues = chosen.queues(&self.parts.config);
+        let bounds = Bounds::new(queues.iter(), Arc::clone(&self.parts.ownership));
+        let streams = self.consume(&chosen, queues, Some(&bounds))?.into_iter();
+        let bounded = |stream| BoundedStream::new(stream, Arc::clone(&bounds));
+        Ok(streams.map(bounded).collect())
+    }
+
+    /// Begins to consume without the group, and makes a stream of each queue.
+    fn consume(
+        &self,
+        chosen: &ChosenPartitions,
+        queues: Vec<Arc<ChunkQueue>>,
+        bounds: Option<&Bounds>,
+    ) -> Result<Vec<MessageStream>, Error> {
         self.check_caller()?;
         let mut group = self.group.lock();
         self.check_open()?;
         let zk_events = group.zk_events.take().ok_or(Error::MessageStreamsExist)?;
-        match chosen.start(&self.parts, zk_events.clone()) {
+        match chosen.start(&self.parts, &queues, bounds, zk_events.clone()) {
             Ok(chosen) => {
-                group.queues = chosen.queues;
                 group.rebalance = Some(chosen.session_events);
                 group.auto_commit = chosen.auto_commit;
                 let context = self.parts.stream_context();
-                let queues = group.queues.iter();
-                Ok(queues
-                    .map(|queue| MessageStream::new(Arc::clone(queue), context.clone()))
-                    .collect())
+                let stream = |queue| MessageStream::new(Arc::clone(queue), context.clone());
+                let streams = queues.iter().map(stream).collect();
+                group.queues = queues;
+                Ok(streams)
             }
             Err(error) => {
                 group.zk_events = Some(zk_events);

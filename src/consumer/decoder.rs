@@ -27,9 +27,9 @@ where
 
 /// Bytes as they are, copied.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DefaultDecoder;
+pub struct BytesDecoder;
 
-impl Decoder<Vec<u8>> for DefaultDecoder {
+impl Decoder<Vec<u8>> for BytesDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<Vec<u8>, DecoderError> {
         Ok(bytes.to_vec())
     }
@@ -102,6 +102,13 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N], DecoderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_stay_as_they_are() {
+        for bytes in [&b""[..], b"\xff\x00caf\xc3"] {
+            assert_eq!(BytesDecoder.decode(bytes).unwrap(), bytes);
+        }
+    }
 
     #[test]
     fn integers_are_read_as_kafkas_serializers_write_them() {

@@ -86,6 +86,9 @@ impl KafkaOffsets {
             if is_settled || retries == 0 || failure.as_ref().is_some_and(|it| !it.is_retriable()) {
                 return failure.map_or(Ok(answers), Err);
             }
+            if let Some(error) = failure {
+                log::warn!("offsets not known yet: {}", error.chain());
+            }
             retries -= 1;
             if !call.pause(self.backoff) {
                 return Err(Error::Closed);

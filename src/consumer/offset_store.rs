@@ -82,6 +82,7 @@ impl<S: OffsetStore + ?Sized> OffsetStore for Arc<S> {
 pub struct OffsetCall {
     stop: StopSignal,
     session: Option<i64>,
+    is_given: bool,
 }
 
 impl OffsetCall {
@@ -89,12 +90,22 @@ impl OffsetCall {
         Self {
             stop: stop.clone(),
             session,
+            is_given: false,
+        }
+    }
+
+    /// A commit of offsets that the application has named itself.
+    pub(crate) fn given(stop: &StopSignal) -> Self {
+        Self {
+            is_given: true,
+            ..Self::new(None, stop)
         }
     }
 
     /// The ZooKeeper session that holds the owner nodes of the partitions; when it has ended, they may belong to other
     /// members. `None` for offsets that the application has named itself
-    /// ([`commit_offsets_for`](crate::ConsumerConnector::commit_offsets_for)): to be stored whoever owns the partitions.
+    /// ([`commit_offsets_for`](crate::ConsumerConnector::commit_offsets_for)), and for partitions that it reads without
+    /// the group: to be stored whoever owns the partitions.
     pub fn session(&self) -> Option<i64> {
         self.session
     }
@@ -107,6 +118,11 @@ impl OffsetCall {
     /// Waits for `time`. `false`, and at once, when the call [is cancelled](Self::is_cancelled).
     pub fn pause(&self, time: Duration) -> bool {
         self.stop.pause(time)
+    }
+
+    /// Whether the application has named the offsets itself, so that they are written whatever was written before.
+    pub(crate) fn is_given(&self) -> bool {
+        self.is_given
     }
 
     pub(crate) fn stop(&self) -> &StopSignal {

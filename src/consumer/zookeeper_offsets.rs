@@ -60,6 +60,25 @@ impl ZooKeeperOffsets {
         }
     }
 
+    /// Of partitions that are read without the group, whoever owns them. What is stored already is left out.
+    fn commit_unowned(&self, offsets: &[(TopicPartition, i64)]) -> Results {
+        let stored: Vec<bool> = {
+            let known = self.known.lock();
+            let of = |partition| known.get(partition).and_then(|known| known.offset);
+            let all = offsets.iter();
+            all.map(|(partition, offset)| of(partition) == Some(*offset))
+                .collect()
+        };
+        let changed = offsets.iter().zip(&stored).filter(|(_, stored)| !**stored);
+        let changed: Vec<_> = changed.map(|(offset, _)| offset.clone()).collect();
+        let mut written = self.commit_any(&changed).into_iter();
+        let results = stored.into_iter().map(|is_stored| match is_stored {
+            true => Ok(()),
+            false => written.next().unwrap_or_else(|| Err(Error::Closed.into())),
+        });
+        results.collect()
+    }
+
     /// Whatever is stored, and whoever owns the partitions.
     fn commit_any(&self, offsets: &[(TopicPartition, i64)]) -> Results {
         let mut results = Vec::with_capacity(offsets.len());
@@ -212,7 +231,8 @@ impl OffsetStore for ZooKeeperOffsets {
     ) -> Result<Results, OffsetStoreError> {
         Ok(match call.session() {
             Some(session) => self.commit_owned(offsets, session),
-            None => self.commit_any(offsets),
+            None if call.is_given() => self.commit_any(offsets),
+            None => self.commit_unowned(offsets),
         })
     }
 }

@@ -29,7 +29,8 @@ pub enum BrokerVersion {
     V0_9_0,
     /// 0.10.0: says which requests it serves (KIP-35); messages have timestamps (KIP-32).
     V0_10_0,
-    /// 0.10.2: bounds whole answers (KIP-74), finds offsets by the times of messages (KIP-79).
+    /// 0.10.2: bounds whole answers (KIP-74), finds offsets by the times of messages (KIP-79), tells all offsets of a
+    /// group (KIP-88).
     V0_10_2,
     /// 0.11.0: messages come in batches and have headers (KIP-98, KIP-82).
     V0_11_0,
@@ -153,6 +154,7 @@ const V0_10_2: Behaviour = Behaviour {
     unreadable: Unreadable::Closes,
     fetch: Versions::UpTo(3),
     list_offsets: Versions::UpTo(1),
+    offset_fetch: Versions::UpTo(2),
     ..V0_10_0
 };
 
@@ -161,6 +163,7 @@ const V0_11_0: Behaviour = Behaviour {
     produce: Versions::UpTo(3),
     fetch: Versions::UpTo(5),
     list_offsets: Versions::UpTo(2),
+    offset_fetch: Versions::UpTo(3),
     ..V0_10_2
 };
 

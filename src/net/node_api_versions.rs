@@ -53,20 +53,23 @@ impl NodeApiVersions {
         Self::of(apis.map(|api| (api.api_key, api.min_version..=api.max_version)))
     }
 
-    /// The highest version of `Q` that the broker at `address` serves and whose layout is known here.
-    pub(super) fn common<Q: Request>(&self, address: &BrokerAddress) -> Result<i16, Error> {
+    /// The highest version of `Q` that the broker at `address` serves, out of `ours`.
+    pub(super) fn common<Q: Request>(
+        &self,
+        ours: RangeInclusive<i16>,
+        address: &BrokerAddress,
+    ) -> Result<i16, Error> {
         let served = self.served.get(&Q::KEY);
-        let highest = served.map_or(-1, |served| *served.end().min(Q::VERSIONS.end()));
-        let is_common = |served: &RangeInclusive<i16>| {
-            served.contains(&highest) && Q::VERSIONS.contains(&highest)
-        };
+        let highest = served.map_or(-1, |served| *served.end().min(ours.end()));
+        let is_common =
+            |served: &RangeInclusive<i16>| served.contains(&highest) && ours.contains(&highest);
         if served.is_some_and(is_common) {
             return Ok(highest);
         }
         Err(Error::UnsupportedVersion {
             address: address.clone(),
             api: Q::API,
-            ours: Q::VERSIONS,
+            ours,
             theirs: served.cloned(),
         })
     }
@@ -103,7 +106,12 @@ mod tests {
     fn the_highest_common_version_is_taken() {
         for ((least, most), common) in [((0, 0), 0), ((0, 3), 3), ((0, 11), 11), ((4, 18), 11)] {
             let served = fetch(least, most);
-            assert_eq!(served.common::<FetchRequest>(&address()).unwrap(), common);
+            assert_eq!(
+                served
+                    .common::<FetchRequest>(FetchRequest::VERSIONS, &address())
+                    .unwrap(),
+                common
+            );
         }
     }
 
@@ -111,27 +119,46 @@ mod tests {
     fn without_a_common_version_the_error_names_the_request_both_ranges_and_the_broker() {
         let text = "broker broker:9092 serves Fetch in versions 12 to 18, known here are 0 to 11";
         let error = fetch(12, 18)
-            .common::<FetchRequest>(&address())
+            .common::<FetchRequest>(FetchRequest::VERSIONS, &address())
             .unwrap_err();
         assert_eq!(error.to_string(), text);
         assert!(!error.is_retriable());
         let text = "broker broker:9092 does not serve Metadata, known here are 0 to 5";
         let error = fetch(0, 1)
-            .common::<MetadataRequest>(&address())
+            .common::<MetadataRequest>(MetadataRequest::VERSIONS, &address())
             .unwrap_err();
         assert_eq!(error.to_string(), text);
         for nonsense in [(5, 2), (-3, -1)] {
             let served = fetch(nonsense.0, nonsense.1);
-            assert!(served.common::<FetchRequest>(&address()).is_err());
+            assert!(
+                served
+                    .common::<FetchRequest>(FetchRequest::VERSIONS, &address())
+                    .is_err()
+            );
         }
     }
 
     #[test]
     fn the_tables_of_old_brokers_hold_what_these_serve() {
         let (old, newer) = (NodeApiVersions::v0_8(), NodeApiVersions::v0_9());
-        assert_eq!(old.common::<FetchRequest>(&address()).unwrap(), 0);
-        assert_eq!(newer.common::<FetchRequest>(&address()).unwrap(), 1);
-        assert_eq!(newer.common::<ListOffsetsRequest>(&address()).unwrap(), 0);
-        assert_eq!(newer.common::<OffsetCommitRequest>(&address()).unwrap(), 2);
+        let most = |served: &NodeApiVersions, key| *served.served.get(&key).unwrap().end();
+        assert_eq!(most(&old, FetchRequest::KEY), 0);
+        assert_eq!(most(&newer, FetchRequest::KEY), 1);
+        assert_eq!(most(&newer, ListOffsetsRequest::KEY), 0);
+        assert_eq!(most(&newer, OffsetCommitRequest::KEY), 2);
+    }
+
+    #[test]
+    fn a_version_that_is_not_wanted_is_not_taken() {
+        // OffsetFetch 0 reads ZooKeeper: from a broker that serves nothing else no offset in Kafka is to be had.
+        let served = NodeApiVersions::of([(OffsetFetchRequest::KEY, 0..=3)]);
+        let common = |ours| served.common::<OffsetFetchRequest>(ours, &address());
+        assert_eq!(common(1..=2).unwrap(), 2);
+        assert_eq!(common(0..=1).unwrap(), 1);
+        let served = NodeApiVersions::v0_8();
+        let error = served.common::<OffsetFetchRequest>(1..=2, &address());
+        let text =
+            "broker broker:9092 serves OffsetFetch in versions 0 to 0, known here are 1 to 2";
+        assert_eq!(error.unwrap_err().to_string(), text);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,10 +27,14 @@ use crate::protocol::OffsetFetchRequest;
 use crate::protocol::Request;
 use crate::thread::StopSignal;
 
-/// Offsets in Kafka. The same bytes as version 0, which reads ZooKeeper.
-const FETCH_VERSION: i16 = 1;
+/// Version 0 reads ZooKeeper. Version 2 tells what concerns the group once, 3 only adds the time of a quota.
+const FETCH_VERSIONS: RangeInclusive<i16> = 1..=2;
 
-/// The only one of brokers from 0.8.2 on that they all know.
+/// Version 0 writes to ZooKeeper. Version 2 leaves it to the broker how long it keeps the offsets, 3 only adds the time
+/// of a quota.
+const COMMIT_VERSIONS: RangeInclusive<i16> = 1..=2;
+
+/// The only one that all brokers from 0.8.2 on know.
 const FIND_VERSION: i16 = 0;
 
 /// How [`OffsetChannel`] asks.
@@ -71,6 +76,9 @@ impl CallEnd {
 /// again is up to the caller. A coordinator that says that it is none, hangs up, refuses the connection or does not
 /// answer in time is forgotten, and the next call looks for it again.
 ///
+/// The registration of the coordinator decides about the versions of the requests, as it stands when the connection is
+/// opened: in a rolling upgrade the next coordinator, or the same one after its restart, is of another version.
+///
 /// Unlike Kafka 0.8.2.2: the search has an end (D33), and its connections, with their shorter time-out, are not used
 /// for the commits (D34).
 pub(crate) struct OffsetChannel {
@@ -82,9 +90,9 @@ pub(crate) struct OffsetChannel {
 }
 
 struct Coordinator {
-    address: BrokerAddress,
+    broker: Broker,
     channel: RequestChannel,
-    commit_version: i16,
+    version: BrokerVersion,
 }
 
 impl OffsetChannel {
@@ -121,8 +129,7 @@ impl OffsetChannel {
             partitions: partitions.collect(),
             ..OffsetCommitRequest::default()
         };
-        let version = |coordinator: &Coordinator| coordinator.commit_version;
-        let (address, response) = self.call(&request, version, end)?;
+        let (address, response) = self.call(&request, COMMIT_VERSIONS, end)?;
         let answers = response.partitions.into_iter();
         let answers = answers.map(|it| (it.topic_partition, it.error.map_or(Ok(()), Err)));
         let wanted = offsets.iter().map(|(topic_partition, _)| topic_partition);
@@ -133,7 +140,7 @@ impl OffsetChannel {
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit).
+    /// As [`commit`](Self::commit), and [`Error::Refused`] for what concerns the whole group.
     pub(crate) fn fetch(
         &self,
         partitions: &[TopicPartition],
@@ -143,7 +150,17 @@ impl OffsetChannel {
             group: self.options.group.clone(),
             partitions: Some(partitions.to_vec()),
         };
-        let (address, response) = self.call(&request, |_| FETCH_VERSION, end)?;
+        let (address, response) = self.call(&request, FETCH_VERSIONS, end)?;
+        if let Some(code) = response.error {
+            if is_elsewhere(code) {
+                self.forget();
+            }
+            return Err(Error::Refused {
+                address,
+                api: OffsetFetchRequest::API,
+                code,
+            });
+        }
         let answers = response.partitions.into_iter();
         let answers = answers.map(|it| (it.topic_partition, it.error.map_or(Ok(it.offset), Err)));
         Ok(self.results(&address, OffsetFetchRequest::API, partitions, answers))
@@ -164,13 +181,8 @@ impl OffsetChannel {
         answers: impl Iterator<Item = (TopicPartition, Result<T, ErrorCode>)>,
     ) -> Vec<Result<T, Error>> {
         let answers: HashMap<TopicPartition, Result<T, ErrorCode>> = answers.collect();
-        let is_elsewhere = |answer: &Result<T, ErrorCode>| {
-            matches!(
-                answer,
-                Err(ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator)
-            )
-        };
-        if answers.values().any(is_elsewhere) {
+        let mut codes = answers.values().filter_map(|answer| answer.err());
+        if codes.any(is_elsewhere) {
             self.forget();
         }
         let results = wanted.into_iter().map(|topic_partition| {
@@ -184,7 +196,7 @@ impl OffsetChannel {
     fn call<Q: Request>(
         &self,
         request: &Q,
-        version: impl Fn(&Coordinator) -> i16,
+        versions: RangeInclusive<i16>,
         end: &CallEnd,
     ) -> Result<(BrokerAddress, Q::Response), Error> {
         let mut slot = self.coordinator.lock();
@@ -195,11 +207,12 @@ impl OffsetChannel {
             None => self.find(end)?,
         };
         if coordinator.channel.has_stale_connection() {
-            coordinator.channel.disconnect();
+            coordinator = self.coordinator(coordinator.broker, end)?;
         }
-        let version = version(&coordinator);
+        let version = coordinator.version_of::<Q>(versions)?;
+        let address = coordinator.broker.address.clone();
+        log::debug!("{} v{version} goes to coordinator {address}", Q::API);
         let response = coordinator.channel.call(request, version)?;
-        let address = coordinator.address.clone();
         *slot = Some(coordinator);
         Ok((address, response))
     }
@@ -210,7 +223,11 @@ impl OffsetChannel {
         loop {
             left = left.saturating_sub(1);
             let error = match self.ask_all(end) {
-                Ok(broker) => return self.coordinator(broker, end),
+                Ok(broker) => {
+                    let group = &self.options.group;
+                    log::info!("offsets of group {group} are kept by broker {broker}");
+                    return self.coordinator(broker, end);
+                }
                 Err(error) => error,
             };
             if left == 0 || !error.is_retriable() {
@@ -263,20 +280,14 @@ impl OffsetChannel {
         })
     }
 
+    /// Not connected yet.
     fn coordinator(&self, broker: Broker, end: &CallEnd) -> Result<Coordinator, Error> {
         let versions = self.directory.brokers(&end.stop)?.versions;
-        log::info!(
-            "offsets of group {} are kept by broker {broker}",
-            self.options.group
-        );
         let version = BrokerVersion::of_registration(versions.get(&broker.id).copied());
         Ok(Coordinator {
-            channel: self.connection(&broker.address),
-            address: broker.address,
-            commit_version: match version {
-                BrokerVersion::V0_9 | BrokerVersion::V0_10 => 2,
-                BrokerVersion::V0_8 | BrokerVersion::Probe => 1,
-            },
+            channel: self.connection(&broker.address).of_version(version),
+            broker,
+            version,
         })
     }
 
@@ -303,6 +314,24 @@ impl OffsetChannel {
             source,
         }
     }
+}
+
+impl Coordinator {
+    /// The highest of `ours` that it serves. Connects to ask it, where it may be asked.
+    fn version_of<Q: Request>(&mut self, ours: RangeInclusive<i16>) -> Result<i16, Error> {
+        match self.version {
+            // Who keeps offsets is 0.8.2 at least. Whoever is not registered need not be probed: all know the lowest.
+            BrokerVersion::V0_8 | BrokerVersion::Probe => Ok(*ours.start()),
+            BrokerVersion::V0_9 | BrokerVersion::V0_10 => self.channel.common_version_of::<Q>(ours),
+        }
+    }
+}
+
+fn is_elsewhere(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator
+    )
 }
 
 fn is_hang_up(error: &Error) -> bool {

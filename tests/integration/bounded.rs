@@ -8,6 +8,8 @@ use kafka_zk_consumer::BoundedOutcome;
 use kafka_zk_consumer::BoundedPartition;
 use kafka_zk_consumer::BoundedStream;
 use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::Error;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::Message;
 use kafka_zk_consumer::Poller;
 use kafka_zk_consumer::StreamError;
@@ -594,4 +596,101 @@ fn a_shutdown_ends_a_job_that_waits() {
     connector.shutdown();
     assert!(stream.next().is_none());
     assert_eq!(stream.report()[0].outcome, BoundedOutcome::Reading);
+}
+
+#[test]
+fn chosen_partitions_are_read_to_their_ends_without_the_group_and_the_next_job_goes_on_there() {
+    let cluster = quick_cluster().topic("orders", 4, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 3, 0..50);
+    let chosen = || [3, 1, 0].map(orders);
+    let by_hand = connect(config(&cluster, "g"));
+    by_hand.commit_offsets_for([(orders(1), 20)]).unwrap();
+    by_hand.shutdown();
+    // More streams than partitions: those without any end with the others.
+    for (from, to, streams) in [(0, 50, 2), (50, 70, 5)] {
+        produce_numbers(&cluster, "orders", 3, 50..to);
+        let connector = connect(config(&cluster, "g"));
+        let job = Job::run(
+            connector
+                .create_bounded_streams_for(chosen(), streams)
+                .unwrap(),
+        );
+        connector.shutdown();
+        assert_eq!(job.values(0), numbers(0, from..to));
+        assert_eq!(job.values(1), numbers(1, from.max(20)..to));
+        assert_eq!(job.values(2), numbers(2, 0..0), "nobody chose it");
+        assert_eq!(job.went(0), reached(from.into(), to.into()));
+        assert_eq!(job.went(1), reached(from.max(20).into(), to.into()));
+        assert_eq!(job.went(3), reached(0, 0), "an empty partition");
+        assert_eq!((job.report.len(), job.errors.len()), (3, 0));
+    }
+    let session = cluster.zookeeper().local_session();
+    assert!(session.exists("/consumers/g/owners").unwrap().is_none());
+}
+
+#[test]
+fn chosen_partitions_start_where_they_are_sought_and_wait_for_one_that_is_paused() {
+    let cluster = quick_cluster().topic("orders", 3, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 3, 0..50);
+    let connector = connect(config(&cluster, "g"));
+    let mut streams = connector
+        .create_bounded_streams_for([orders(0), orders(1)], 1)
+        .unwrap();
+    connector.seek(&orders(0), 40).unwrap();
+    connector.pause(&[orders(1)]).unwrap();
+    let mut stream = streams.remove(0);
+    for number in 40..50 {
+        let message = stream.next_timeout(LIMIT).unwrap().unwrap();
+        assert_eq!(value(&message), numbered(0, number));
+    }
+    let quiet = stream.next_timeout(Duration::from_millis(50)).unwrap();
+    assert!(matches!(quiet, Err(StreamError::Timeout)));
+    wait_until("both ends are known", || {
+        stream.report().iter().all(|it| it.end == Some(50))
+    });
+    // What comes now lies behind the ends; a seek leads back to what lies before them.
+    produce_numbers(&cluster, "orders", 3, 50..60);
+    connector.seek(&orders(0), 48).unwrap();
+    connector.seek(&orders(1), 45).unwrap();
+    connector.resume(&[orders(1)]).unwrap();
+    let job = Job::run(vec![stream]);
+    assert_eq!(job.values(0), numbers(0, 48..50));
+    assert_eq!(job.values(1), numbers(1, 45..50));
+    for partition in [0, 1] {
+        let (_, position, end, outcome) = job.went(partition);
+        assert_eq!((position, end), (Some(50), Some(50)));
+        assert_eq!(outcome, BoundedOutcome::Reached);
+    }
+    let committed = connector.commit_offsets().unwrap();
+    assert_eq!(committed, [(orders(0), 50), (orders(1), 50)]);
+}
+
+#[test]
+fn a_partition_that_does_not_exist_cannot_be_chosen_and_a_session_that_ends_does_not_end_the_job() {
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 2, 0..50);
+    let connector = connect(config(&cluster, "g"));
+    let missing = connector.create_bounded_streams_for([orders(0), orders(2)], 1);
+    let text = "invalid partitions: orders/2 does not exist";
+    assert_eq!(missing.unwrap_err().to_string(), text);
+    let mut streams = connector
+        .create_bounded_streams_for([orders(0), orders(1)], 2)
+        .unwrap();
+    let first = streams[0].next_timeout(LIMIT).unwrap().unwrap();
+    assert_eq!(first.offset(), 0);
+    for session in &cluster.zookeeper().sessions() {
+        cluster.zookeeper().expire_session(session.id);
+    }
+    wait_until("the session is over", || {
+        matches!(connector.events().try_next(), Some(Event::SessionExpired))
+    });
+    let job = Job::run(streams);
+    assert_eq!((job.offsets().len(), job.errors.len()), (99, 0));
+    assert_eq!((job.went(0), job.went(1)), (reached(0, 50), reached(0, 50)));
+    let again = connector.create_bounded_streams_for([orders(0)], 1);
+    assert!(matches!(again, Err(Error::MessageStreamsExist)));
+}
+
+fn orders(partition: i32) -> TopicPartition {
+    TopicPartition::new("orders", partition)
 }

@@ -1,8 +1,8 @@
 //! Streams whose keys and values are decoded.
 
+use kafka_zk_consumer::BytesDecoder;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::DecoderError;
-use kafka_zk_consumer::DefaultDecoder;
 use kafka_zk_consumer::IntegerDecoder;
 use kafka_zk_consumer::LongDecoder;
 use kafka_zk_consumer::MessageStream;
@@ -109,7 +109,7 @@ fn an_undecodable_message_can_be_read_again_as_bytes() {
     let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
     produce(&cluster, &[(None, Some(b"\xff")), (None, Some(b"good"))]);
     let (_connector, stream) = start(&cluster, "g");
-    let mut stream = stream.decoded(DefaultDecoder, StringDecoder::strict());
+    let mut stream = stream.decoded(BytesDecoder, StringDecoder::strict());
     let error = stream.next().unwrap().unwrap_err();
     let text = error.to_string();
     let begin = "value in orders/0 at offset 0 cannot be decoded: ";
@@ -129,7 +129,7 @@ fn a_closure_decodes_and_a_bounded_stream_stays_bounded() {
     let stream = streams.remove("orders").unwrap().remove(0);
     let number =
         |bytes: &[u8]| -> Result<u32, DecoderError> { Ok(std::str::from_utf8(bytes)?.parse()?) };
-    let mut stream = stream.decoded(DefaultDecoder, number);
+    let mut stream = stream.decoded(BytesDecoder, number);
     let sum: u32 = stream
         .by_ref()
         .filter_map(|decoded| decoded.unwrap().message().copied())

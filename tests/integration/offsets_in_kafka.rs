@@ -28,6 +28,14 @@ use crate::reading::wait_until;
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(3600);
 
+/// Whose coordinators are asked in different versions, or answer what they have not loaded in different ways.
+const VERSIONS: [BrokerVersion; 4] = [
+    BrokerVersion::V0_8_2,
+    BrokerVersion::V0_9_0,
+    BrokerVersion::V0_10_2,
+    BrokerVersion::V2_3,
+];
+
 /// One partition `orders`, and one for the offsets.
 fn cluster(brokers: i32) -> ClusterBuilder {
     let replicas = usize::try_from(brokers).unwrap();
@@ -73,7 +81,7 @@ fn read_some(config: ConsumerConfigBuilder, count: i64) -> i64 {
 
 #[test]
 fn the_next_member_goes_on_where_the_one_before_has_committed_and_zookeeper_knows_nothing() {
-    for version in [BrokerVersion::V0_8_2, BrokerVersion::V0_9_0] {
+    for version in VERSIONS {
         let cluster = cluster(1).version(version).start().unwrap();
         produce_numbers(&cluster, "orders", 1, 0..20);
         assert_eq!(read_some(in_kafka(&cluster), 4), 0);
@@ -121,45 +129,83 @@ fn commits_survive_the_death_of_their_coordinator() {
 #[test]
 fn a_coordinator_that_moves_and_loads_its_log_resets_nobody() {
     // D36, D37: the original took the errors of that time for "nothing was committed", or failed its rebalance.
-    let cluster = cluster(2)
-        .offsets_load_time(Duration::from_millis(700))
-        .start()
-        .unwrap();
-    produce_numbers(&cluster, "orders", 1, 0..10);
-    for round in 0..3 {
-        assert_eq!(read_some(in_kafka(&cluster), 2), 2 * round);
-        let other = 1 - coordinator(&cluster);
-        cluster.move_leader("__consumer_offsets", 0, other).unwrap();
+    for version in VERSIONS {
+        let cluster = cluster(2)
+            .version(version)
+            .offsets_load_time(Duration::from_millis(700))
+            .start()
+            .unwrap();
+        produce_numbers(&cluster, "orders", 1, 0..10);
+        for round in 0..3 {
+            assert_eq!(read_some(in_kafka(&cluster), 2), 2 * round);
+            let other = 1 - coordinator(&cluster);
+            cluster.move_leader("__consumer_offsets", 0, other).unwrap();
+        }
     }
 }
 
 #[test]
-fn no_answer_but_an_offset_is_taken_for_one() {
-    let cluster = cluster(1).start().unwrap();
-    produce_numbers(&cluster, "orders", 1, 0..10);
-    assert_eq!(read_some(in_kafka(&cluster), 4), 0);
-    for fault in [
-        AnswerFault::Error(ErrorCode::UnknownTopicOrPartition),
-        AnswerFault::Error(ErrorCode::CoordinatorLoadInProgress),
-        AnswerFault::Error(ErrorCode::CoordinatorNotAvailable),
-        AnswerFault::Error(ErrorCode::NotCoordinator),
-        AnswerFault::Error(ErrorCode::UnknownServerError),
-        AnswerFault::HalfFrame,
-        AnswerFault::NoAnswer,
-        AnswerFault::WrongCorrelationId,
-    ] {
-        cluster.spoil_answer(0, Api::OffsetFetch, fault).unwrap();
-        if !matches!(
-            fault,
-            AnswerFault::Error(ErrorCode::UnknownTopicOrPartition)
-        ) {
-            cluster
-                .spoil_answer(0, Api::FindCoordinator, fault)
-                .unwrap();
+fn a_member_keeps_its_offsets_while_its_coordinator_is_upgraded_and_taken_back() {
+    // With one broker the same coordinator comes back as another version, with two another one takes its place.
+    for brokers in [1, 2] {
+        let cluster = cluster(brokers).version(VERSIONS[0]).start().unwrap();
+        produce_numbers(&cluster, "orders", 1, 0..30);
+        let connector = connect(in_kafka(&cluster));
+        let mut stream = streams(&connector, "orders", 1).remove(0);
+        let mut read = 0;
+        let there_and_back = VERSIONS.into_iter().chain(VERSIONS.into_iter().rev());
+        for (version, broker) in there_and_back.flat_map(|version| each_of(version, brokers)) {
+            assert_eq!(next(&mut stream).unwrap().offset(), read, "{version}");
+            stream.mark_consumed();
+            read += 1;
+            assert_eq!(connector.commit_offsets().unwrap()[0].1, read, "{version}");
+            cluster.stop(broker).unwrap();
+            cluster.restart_as(broker, version).unwrap();
+            wait_until("the broker has caught up", || {
+                let description = cluster.describe();
+                let mut partitions = description.partitions.iter();
+                let all = usize::try_from(brokers).unwrap();
+                partitions.all(|partition| partition.isr.len() == all)
+            });
         }
+        connector.shutdown();
+        assert_eq!(read_some(in_kafka(&cluster), 1), read);
     }
-    assert_eq!(read_some(in_kafka(&cluster), 1), 4);
-    assert_eq!(cluster.answers_to_spoil(0).unwrap(), 0);
+}
+
+fn each_of(version: BrokerVersion, brokers: i32) -> impl Iterator<Item = (BrokerVersion, i32)> {
+    (0..brokers).map(move |broker| (version, broker))
+}
+
+#[test]
+fn no_answer_but_an_offset_is_taken_for_one() {
+    for version in VERSIONS {
+        let cluster = cluster(1).version(version).start().unwrap();
+        produce_numbers(&cluster, "orders", 1, 0..10);
+        assert_eq!(read_some(in_kafka(&cluster), 4), 0);
+        for fault in [
+            AnswerFault::Error(ErrorCode::UnknownTopicOrPartition),
+            AnswerFault::Error(ErrorCode::CoordinatorLoadInProgress),
+            AnswerFault::Error(ErrorCode::CoordinatorNotAvailable),
+            AnswerFault::Error(ErrorCode::NotCoordinator),
+            AnswerFault::Error(ErrorCode::UnknownServerError),
+            AnswerFault::HalfFrame,
+            AnswerFault::NoAnswer,
+            AnswerFault::WrongCorrelationId,
+        ] {
+            cluster.spoil_answer(0, Api::OffsetFetch, fault).unwrap();
+            if !matches!(
+                fault,
+                AnswerFault::Error(ErrorCode::UnknownTopicOrPartition)
+            ) {
+                cluster
+                    .spoil_answer(0, Api::FindCoordinator, fault)
+                    .unwrap();
+            }
+        }
+        assert_eq!(read_some(in_kafka(&cluster), 1), 4, "{version}");
+        assert_eq!(cluster.answers_to_spoil(0).unwrap(), 0);
+    }
 }
 
 #[test]
@@ -181,26 +227,28 @@ fn an_unknown_partition_has_no_offset_only_after_a_second_look_at_another_coordi
 
 #[test]
 fn a_refusal_that_will_not_pass_fails_the_start_with_its_code() {
-    let cluster = cluster(1).start().unwrap();
-    let refused = AnswerFault::Error(ErrorCode::GroupAuthorizationFailed);
-    read_nothing(&cluster);
-    cluster.spoil_answer(0, Api::OffsetFetch, refused).unwrap();
-    let connector = connect(in_kafka(&cluster));
-    let error = connector
-        .create_message_streams([("orders", 1)])
-        .unwrap_err();
-    assert!(error.to_string().contains("code 30"), "{error}");
-    connector.shutdown();
+    for version in [BrokerVersion::V0_8_2, BrokerVersion::V2_3] {
+        let cluster = cluster(1).version(version).start().unwrap();
+        let refused = AnswerFault::Error(ErrorCode::GroupAuthorizationFailed);
+        read_nothing(&cluster);
+        cluster.spoil_answer(0, Api::OffsetFetch, refused).unwrap();
+        let connector = connect(in_kafka(&cluster));
+        let error = connector
+            .create_message_streams([("orders", 1)])
+            .unwrap_err();
+        assert!(error.to_string().contains("code 30"), "{error}");
+        connector.shutdown();
 
-    cluster
-        .spoil_answer(0, Api::FindCoordinator, refused)
-        .unwrap();
-    let connector = connect(in_kafka(&cluster));
-    let error = connector
-        .create_message_streams([("orders", 1)])
-        .unwrap_err();
-    assert!(matches!(error, Error::Coordinator { .. }), "{error}");
-    assert!(!error.is_retriable());
+        cluster
+            .spoil_answer(0, Api::FindCoordinator, refused)
+            .unwrap();
+        let connector = connect(in_kafka(&cluster));
+        let error = connector
+            .create_message_streams([("orders", 1)])
+            .unwrap_err();
+        assert!(matches!(error, Error::Coordinator { .. }), "{error}");
+        assert!(!error.is_retriable());
+    }
 }
 
 /// Has the topic of the offsets created.

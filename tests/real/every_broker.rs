@@ -74,6 +74,7 @@ mod own {
         crate::bad_messages::a_message_larger_than_the_fetch_is_told_or_arrives_and_the_rest_goes_on,
         crate::consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
         crate::newer_formats::messages_have_the_time_that_their_topic_wants,
+        crate::offsets_in_kafka::offsets_are_asked_for_in_the_version_that_tells_errors_of_the_group_where_it_is_served,
         crate::positions::the_original_reads_the_offsets_that_ours_have_stored,
         crate::support_itself::a_broker_registers_in_the_version_of_its_line_at_the_zookeeper_of_its_release,
         crate::topics::none_of_many_topics_that_are_deleted_at_once_comes_back,

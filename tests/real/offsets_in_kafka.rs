@@ -1,5 +1,7 @@
 //! Offsets in Kafka, shared with members of the original.
 
+use std::fs;
+use std::fs::File;
 use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
@@ -125,6 +127,35 @@ fn a_member_that_joins_right_after_a_restart_of_its_coordinator_is_not_reset() {
             wait_until(LIMIT, "all messages", || member.count() >= 300);
             assert_eq!(numbers(member.leave()), each(from, to));
         }
+    }
+}
+
+pub(crate) fn offsets_are_asked_for_in_the_version_that_tells_errors_of_the_group_where_it_is_served(
+    version: KafkaVersion,
+) {
+    let cluster = RealCluster::start(version, 1);
+    cluster.create_topic(TOPIC, PARTITIONS, 1);
+    produce(&cluster, TOPIC, PARTITIONS, 0, 10);
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("kzc.log");
+    let mut kzc = Process::start(
+        kzc_consume(&cluster.connect_string(), GROUP, TOPIC)
+            .env("RUST_LOG", "kafka_zk_consumer::net=debug")
+            .stderr(File::create(&log).unwrap())
+            .args(["--property", "offsets.storage=kafka"])
+            .args(["--property", "dual.commit.enabled=false"]),
+    );
+    kzc.wait_for(30);
+    kzc.stop();
+    let log = fs::read_to_string(log).unwrap();
+    let (commit, fetch) = match version {
+        KafkaVersion::V0_8_2_2 => (1, 1),
+        KafkaVersion::V0_9_0_1 => (2, 1),
+        _ => (2, 2),
+    };
+    for (api, wanted) in [("OffsetCommit", commit), ("OffsetFetch", fetch)] {
+        let sent = (0..10).filter(|version| log.contains(&format!("{api} v{version} goes to")));
+        assert_eq!(sent.collect::<Vec<_>>(), [wanted], "{api}: {log}");
     }
 }
 

@@ -48,6 +48,7 @@ macro_rules! for_every_version {
             scenarios::positions::a_missing_or_impossible_offset_is_replaced_by_the_rule,
             scenarios::resuming::after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat,
             scenarios::resuming::after_kill_9_of_kzc_only_what_was_not_committed_is_repeated,
+            scenarios::resuming::offsets_in_kafka_are_gone_on_from_also_after_a_restart_of_their_coordinator,
             scenarios::topics::a_deleted_topic_stays_deleted_and_is_consumed_again_from_its_start_once_it_is_created_again,
             scenarios::topics::a_member_without_brokers_waits_and_each_partition_comes_with_its_leader,
             scenarios::topics::a_topic_and_partitions_that_come_later_are_consumed_and_asking_for_them_creates_nothing,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
+use kafka_zk_consumer::OffsetsStorage;
 
 use crate::scenarios::member::InProcess;
 use crate::scenarios::member::Numbers;
@@ -74,6 +75,39 @@ pub(crate) fn after_a_shutdown_the_next_member_goes_on_without_loss_or_repeat(
     }
     assert_eq!(seen, each(0, 400));
     assert_eq!(stored(&shell), (0..PARTITIONS).map(|p| (p, 400)).collect());
+}
+
+pub(crate) fn offsets_in_kafka_are_gone_on_from_also_after_a_restart_of_their_coordinator(
+    version: impl Version,
+) {
+    let mut cluster = cluster(version);
+    produce(&cluster, TOPIC, PARTITIONS, 0, 200);
+    let mut seen = Numbers::new();
+    for stop_after in [1, 77, 150] {
+        let config = in_kafka(&cluster.connect_string());
+        for (partition, numbers) in read_some(config, stop_after) {
+            seen.entry(partition).or_default().extend(numbers);
+        }
+        cluster.restart_broker(0);
+    }
+    let last = InProcess::join(in_kafka(&cluster.connect_string()), TOPIC, 2);
+    let taken: usize = seen.values().map(Vec::len).sum();
+    wait_until(LIMIT, "the rest", || last.count() + taken >= 600);
+    cluster.restart_broker(0);
+    assert_eq!(last.connector.commit_offsets().unwrap().len(), 3);
+    for (partition, numbers) in numbers(last.leave()) {
+        seen.entry(partition).or_default().extend(numbers);
+    }
+    assert_eq!(seen, each(0, 200));
+    assert_eq!(stored(&cluster.shell()), BTreeMap::new());
+}
+
+fn in_kafka(zookeeper: &str) -> ConsumerConfigBuilder {
+    config(zookeeper, GROUP)
+        .offsets_storage(OffsetsStorage::Kafka)
+        .dual_commit_enabled(false)
+        .offsets_channel_backoff(Duration::from_millis(300))
+        .offsets_commit_max_retries(100)
 }
 
 /// Takes `count` messages with one of two streams, and leaves the group.

@@ -35,6 +35,9 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// `offsets.retention.minutes`: a day.
 const RETENTION: i64 = 24 * 60 * 60 * 1000;
 
+/// The version of the fetch from which on the answer has an error of its own.
+const TELLS_ERRORS_OF_GROUPS: i16 = 2;
+
 /// Offsets by partition of the offsets topic. What is here is in the log, and replicated.
 #[derive(Debug, Default)]
 pub(super) struct OffsetCache {
@@ -102,7 +105,7 @@ impl RequestHandler {
 
     /// Version 0 of the fetch. As in Kafka 0.8.2.2: no offset is told as an unknown partition.
     pub(super) fn offsets_of_zookeeper(&self, request: &OffsetFetchRequest) -> OffsetFetchResponse {
-        fetched(request, |of| {
+        fetched(request.partitions.iter().flatten(), |of| {
             self.check_known(of)?;
             let path = node(&request.group, of);
             let read = self
@@ -146,18 +149,27 @@ impl RequestHandler {
     }
 
     /// Later versions of the fetch: answered from memory alone.
-    pub(super) fn offsets_of_log(&self, request: &OffsetFetchRequest) -> OffsetFetchResponse {
-        fetched(request, |of| {
+    pub(super) fn offsets_of_log(
+        &self,
+        request: &OffsetFetchRequest,
+        version: i16,
+    ) -> OffsetFetchResponse {
+        let group = &request.group;
+        let stored = match self.with_loaded(group, |loaded| loaded.of_group(group)) {
+            Err(code) if version >= TELLS_ERRORS_OF_GROUPS => return refused_as_a_whole(code),
+            stored => stored,
+        };
+        let all = stored.iter().flat_map(BTreeMap::keys);
+        let wanted = match &request.partitions {
+            Some(partitions) => partitions.iter().collect::<Vec<_>>(),
+            None => all.collect(),
+        };
+        fetched(wanted, |of| {
             if self.behaviour().looks_for_topics_before_offsets {
                 self.check_known(of)?;
             }
-            let key = OffsetKey {
-                group: request.group.clone(),
-                topic_partition: of.clone(),
-            };
-            let stored =
-                self.with_loaded(&request.group, |loaded| loaded.offsets.get(&key).cloned());
-            Ok(stored?.map(|(_, stored)| (stored.offset, stored.metadata)))
+            let stored = stored.as_ref().map_err(|code| *code)?.get(of);
+            Ok(stored.map(|stored| (stored.offset, stored.metadata.clone())))
         })
     }
 
@@ -170,9 +182,17 @@ impl RequestHandler {
 
     pub(super) fn refuse_offsets(
         request: &OffsetFetchRequest,
+        version: i16,
         code: ErrorCode,
     ) -> OffsetFetchResponse {
-        fetched(request, |_| Err(code))
+        let concerns_partitions = matches!(
+            code,
+            ErrorCode::UnknownTopicOrPartition | ErrorCode::TopicAuthorizationFailed
+        );
+        match version >= TELLS_ERRORS_OF_GROUPS && !concerns_partitions {
+            true => refused_as_a_whole(code),
+            false => fetched(request.partitions.iter().flatten(), |_| Err(code)),
+        }
     }
 
     fn store(
@@ -280,6 +300,13 @@ impl Loaded {
         }
     }
 
+    fn of_group(&self, group: &str) -> BTreeMap<TopicPartition, StoredOffset> {
+        let offsets = self.offsets.iter().filter(|(key, _)| key.group == group);
+        offsets
+            .map(|(key, (_, stored))| (key.topic_partition.clone(), stored.clone()))
+            .collect()
+    }
+
     /// The last value of each key counts, and none takes the key away. What cannot be read is left out.
     fn read(&mut self, set: &MessageSet) {
         for message in set.messages() {
@@ -371,12 +398,11 @@ fn committed(
     }
 }
 
-fn fetched(
-    request: &OffsetFetchRequest,
+fn fetched<'a>(
+    partitions: impl IntoIterator<Item = &'a TopicPartition>,
     mut fetch: impl FnMut(&TopicPartition) -> Result<Option<(i64, Option<String>)>, ErrorCode>,
 ) -> OffsetFetchResponse {
-    // No list at all comes in higher versions than are served.
-    let partitions = request.partitions.iter().flatten().map(|of| {
+    let partitions = partitions.into_iter().map(|of| {
         let found = fetch(of);
         let error = found.as_ref().err().copied();
         let found = found.ok().flatten();
@@ -389,6 +415,14 @@ fn fetched(
     });
     OffsetFetchResponse {
         partitions: partitions.collect(),
+        ..OffsetFetchResponse::default()
+    }
+}
+
+/// What concerns the group is told once, without its partitions.
+fn refused_as_a_whole(code: ErrorCode) -> OffsetFetchResponse {
+    OffsetFetchResponse {
+        error: Some(code),
         ..OffsetFetchResponse::default()
     }
 }

@@ -215,16 +215,21 @@ impl RequestHandler {
                 },
                 Self::refuse_commit,
             ),
-            OffsetFetchRequest::KEY => self.answer(
-                Api::OffsetFetch,
-                header,
-                frame,
-                |request, _| match is_in_zookeeper {
-                    true => self.offsets_of_zookeeper(request),
-                    false => self.offsets_of_log(request),
-                },
-                Self::refuse_offsets,
-            ),
+            OffsetFetchRequest::KEY => {
+                let layout = self
+                    .behaviour()
+                    .layout(Api::OffsetFetch, header.api_version);
+                self.answer(
+                    Api::OffsetFetch,
+                    header,
+                    frame,
+                    |request, version| match is_in_zookeeper {
+                        true => self.offsets_of_zookeeper(request),
+                        false => self.offsets_of_log(request, version),
+                    },
+                    |request, code| Self::refuse_offsets(request, layout.unwrap_or_default(), code),
+                )
+            }
             _ => self.answer(
                 Api::FindCoordinator,
                 header,

@@ -11,6 +11,9 @@ use crate::net::fake_broker::FakeBrokerBuilder;
 use crate::net::fake_broker::Then;
 use crate::net::fake_broker::await_hang_up;
 use crate::net::fake_broker::closed_port;
+use crate::protocol::ApiVersion;
+use crate::protocol::ApiVersionsRequest;
+use crate::protocol::ApiVersionsResponse;
 use crate::protocol::CommittedOffset;
 use crate::protocol::FetchedOffset;
 use crate::protocol::FindCoordinatorResponse;
@@ -23,17 +26,16 @@ use super::*;
 const LONG: Duration = Duration::from_secs(20);
 
 /// Brokers, and the versions of their registrations.
-#[derive(Default)]
 struct Directory {
-    brokers: Mutex<Vec<Broker>>,
-    versions: BTreeMap<i32, i32>,
+    brokers: Vec<Broker>,
+    versions: Mutex<BTreeMap<i32, i32>>,
 }
 
 impl BrokerDirectory for Directory {
     fn brokers(&self, _stop: &StopSignal) -> Result<RegisteredBrokers, Error> {
         Ok(RegisteredBrokers {
-            brokers: self.brokers.lock().clone(),
-            versions: self.versions.clone(),
+            brokers: self.brokers.clone(),
+            versions: self.versions.lock().clone(),
         })
     }
 
@@ -43,6 +45,7 @@ impl BrokerDirectory for Directory {
 }
 
 struct Bench {
+    directory: Arc<Directory>,
     channel: OffsetChannel,
     stopper: Stopper,
 }
@@ -53,10 +56,8 @@ impl Bench {
     }
 
     fn with(brokers: Vec<Broker>, versions: BTreeMap<i32, i32>, socket_timeout: Duration) -> Self {
-        let directory = Directory {
-            brokers: Mutex::new(brokers),
-            versions,
-        };
+        let versions = Mutex::new(versions);
+        let directory = Arc::new(Directory { brokers, versions });
         let options = OffsetChannelOptions {
             group: "g".into(),
             client_id: "c".into(),
@@ -65,8 +66,10 @@ impl Bench {
             backoff: Duration::from_millis(10),
             rounds: 3,
         };
+        let asked: Arc<dyn BrokerDirectory> = directory.clone();
         Self {
-            channel: OffsetChannel::new(Arc::new(directory), options),
+            channel: OffsetChannel::new(asked, options),
+            directory,
             stopper: Stopper::new(),
         }
     }
@@ -75,6 +78,18 @@ impl Bench {
         CallEnd {
             stop: self.stopper.signal(),
             is_entitled: Arc::new(|| true),
+        }
+    }
+
+    /// Returns when the end of the stream has reached us, a moment after the broker closed it.
+    fn lose_connection_to(&self, coordinator: &FakeBroker) {
+        coordinator.hang_up();
+        let deadline = Instant::now() + LONG;
+        let kept = self.channel.coordinator.lock();
+        let channel = &kept.as_ref().expect("a coordinator").channel;
+        while !channel.has_stale_connection() {
+            assert!(Instant::now() < deadline, "the broker has hung up");
+            std::thread::yield_now();
         }
     }
 
@@ -128,6 +143,58 @@ fn coordinator(code: impl Fn(usize) -> Option<ErrorCode> + Send + Sync + 'static
     })
 }
 
+/// Keeps offsets, and serves these highest versions of commit and fetch.
+fn keeper(commit: i16, fetch: i16) -> FakeBroker {
+    let keys = [
+        (OffsetCommitRequest::KEY, commit),
+        (OffsetFetchRequest::KEY, fetch),
+    ];
+    let served = keys.map(|(api_key, max_version)| ApiVersion {
+        api_key,
+        min_version: 0,
+        max_version,
+    });
+    let fetched = |partition: &TopicPartition| FetchedOffset {
+        topic_partition: partition.clone(),
+        offset: Some(7),
+        metadata: None,
+        error: None,
+    };
+    FakeBrokerBuilder::default()
+        .answer(move |_: ApiVersionsRequest| ApiVersionsResponse {
+            api_versions: served.to_vec(),
+            ..ApiVersionsResponse::default()
+        })
+        .answer(|request: OffsetCommitRequest| committed(&request, None))
+        .answer(move |request: OffsetFetchRequest| OffsetFetchResponse {
+            partitions: request.partitions.iter().flatten().map(fetched).collect(),
+            ..OffsetFetchResponse::default()
+        })
+        .start()
+}
+
+/// Refuses each fetch as a whole, in version 2, with the code that `code` makes of the number of fetches before.
+fn refusing(code: impl Fn(usize) -> Option<ErrorCode> + Send + Sync + 'static) -> FakeBroker {
+    FakeBrokerBuilder::default()
+        .answer(|_: ApiVersionsRequest| ApiVersionsResponse {
+            api_versions: vec![ApiVersion {
+                api_key: OffsetFetchRequest::KEY,
+                min_version: 0,
+                max_version: 5,
+            }],
+            ..ApiVersionsResponse::default()
+        })
+        .on::<OffsetFetchRequest>(move |received, stream| {
+            let refused = OffsetFetchResponse {
+                error: code(received.before),
+                ..OffsetFetchResponse::default()
+            };
+            received.send(stream, &refused);
+            Then::GoOn
+        })
+        .start()
+}
+
 /// Names the coordinators one after the other, the last one for ever.
 fn guide(answers: Vec<FindCoordinatorResponse>) -> FakeBroker {
     FakeBroker::handling::<FindCoordinatorRequest>(move |received, stream| {
@@ -162,14 +229,106 @@ fn any_broker_names_the_coordinator_which_is_asked_over_its_own_connection_and_k
 }
 
 #[test]
-fn the_coordinators_registration_decides_about_the_version_of_commits() {
-    for (registration, version) in [(1, 1), (2, 2), (5, 2)] {
-        let keeper = coordinator(|_| None);
+fn the_coordinators_registration_decides_about_the_versions_and_whether_it_may_be_asked_for_them() {
+    for (registration, served, expected) in [
+        (None, (2, 2), &[(8, 1), (9, 1)][..]),
+        (Some(1), (2, 2), &[(8, 1), (9, 1)]),
+        (Some(2), (2, 2), &[(8, 2), (9, 1)]),
+        (Some(3), (2, 1), &[(18, 0), (8, 2), (9, 1)]),
+        (Some(4), (2, 2), &[(18, 0), (8, 2), (9, 2)]),
+        (Some(5), (9, 9), &[(18, 0), (8, 2), (9, 2)]),
+    ] {
+        let keeper = keeper(served.0, served.1);
         let guide = guide(vec![named(keeper.as_broker(5))]);
-        let versions = BTreeMap::from([(1, 2), (5, registration)]);
+        let registration = registration.map(|version| (5, version));
+        let versions = registration.into_iter().chain([(1, 2)]).collect();
         let bench = Bench::with(vec![guide.as_broker(1)], versions, LONG);
         assert!(bench.commit().unwrap()[0].is_ok());
-        assert_eq!(keys(&keeper), [(8, version)]);
+        assert!(matches!(
+            bench.fetch().unwrap()[..],
+            [Ok(Some(7)), Ok(Some(7))]
+        ));
+        assert_eq!(keys(&keeper), expected, "{registration:?}");
+        assert_eq!(keys(&guide), [(10, 0)]);
+    }
+}
+
+#[test]
+fn a_coordinator_that_is_upgraded_or_replaced_by_another_version_is_asked_as_what_it_is_now() {
+    // Kept over the restart of the broker, the version of before would send the question for versions to one that has
+    // gone back to 0.9.0, which then drops what other clients have asked it.
+    let keeper_of_both = keeper(2, 2);
+    let guide_to_it = guide(vec![named(keeper_of_both.as_broker(5))]);
+    let bench = Bench::with(
+        vec![guide_to_it.as_broker(1)],
+        BTreeMap::from([(5, 2)]),
+        LONG,
+    );
+    for registration in [2, 4, 2] {
+        bench.directory.versions.lock().insert(5, registration);
+        assert!(bench.fetch().unwrap()[0].is_ok());
+        bench.lose_connection_to(&keeper_of_both);
+    }
+    assert_eq!(keys(&keeper_of_both), [(9, 1), (18, 0), (9, 2), (9, 1)]);
+    assert_eq!(keys(&guide_to_it).len(), 1);
+
+    let [old, new] = [
+        coordinator(|_| Some(ErrorCode::NotCoordinator)),
+        keeper(3, 3),
+    ];
+    let guide = guide(vec![named(old.as_broker(5)), named(new.as_broker(6))]);
+    let versions = BTreeMap::from([(5, 2), (6, 4)]);
+    let bench = Bench::with(vec![guide.as_broker(1)], versions, LONG);
+    assert!(bench.commit().unwrap()[0].is_err());
+    assert!(bench.fetch().unwrap()[0].is_ok());
+    assert_eq!(
+        (keys(&old), keys(&new)),
+        (vec![(8, 2)], vec![(18, 0), (9, 2)])
+    );
+}
+
+#[test]
+fn a_coordinator_that_reads_offsets_from_zookeeper_only_is_not_asked_for_any() {
+    let keeper = keeper(0, 0);
+    let guide = guide(vec![named(keeper.as_broker(5))]);
+    let bench = Bench::with(vec![guide.as_broker(1)], BTreeMap::from([(5, 3)]), LONG);
+    for error in [bench.commit().unwrap_err(), bench.fetch().unwrap_err()] {
+        assert!(matches!(error, Error::UnsupportedVersion { .. }), "{error}");
+    }
+    assert_eq!(keys(&keeper), [(18, 0); 2]);
+}
+
+#[test]
+fn a_refusal_of_the_whole_group_is_told_by_its_code_and_a_coordinator_that_moved_is_looked_for_again()
+ {
+    // D37: the original did not look at this code, and failed over the partitions that were missing.
+    let versions = || BTreeMap::from([(5, 4), (6, 4)]);
+    for code in [
+        ErrorCode::NotCoordinator,
+        ErrorCode::CoordinatorNotAvailable,
+    ] {
+        let (old, new) = (refusing(move |_| Some(code)), keeper(3, 3));
+        let guide = guide(vec![named(old.as_broker(5)), named(new.as_broker(6))]);
+        let bench = Bench::with(vec![guide.as_broker(1)], versions(), LONG);
+        let refused = bench.fetch().unwrap_err();
+        assert!(refused.is_retriable(), "{refused}");
+        assert!(bench.fetch().unwrap()[1].is_ok());
+    }
+    for (code, is_retriable) in [
+        (ErrorCode::CoordinatorLoadInProgress, true),
+        (ErrorCode::UnknownServerError, true),
+        (ErrorCode::GroupAuthorizationFailed, false),
+        (ErrorCode::InvalidGroupId, false),
+    ] {
+        let keeper = refusing(move |before| (before == 0).then_some(code));
+        let guide = guide(vec![named(keeper.as_broker(5))]);
+        let bench = Bench::with(vec![guide.as_broker(1)], versions(), LONG);
+        let refused = bench.fetch().unwrap_err();
+        let text = format!("refused OffsetFetch: {code}");
+        assert!(refused.to_string().ends_with(&text), "{refused}");
+        assert_eq!(refused.is_retriable(), is_retriable, "{code}");
+        assert!(bench.fetch().is_ok());
+        assert_eq!((keys(&guide).len(), keeper.connections()), (1, 1), "{code}");
     }
 }
 
@@ -244,7 +403,7 @@ fn a_connection_that_was_idle_for_too_long_is_opened_again() {
     let guide = guide(vec![named(keeper.as_broker(5))]);
     let bench = Bench::new(vec![guide.as_broker(1)]);
     assert!(bench.commit().unwrap()[0].is_ok());
-    keeper.hang_up();
+    bench.lose_connection_to(&keeper);
     assert!(bench.commit().unwrap()[0].is_ok());
     assert_eq!((keys(&guide).len(), keeper.connections()), (1, 2));
 }

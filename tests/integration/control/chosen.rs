@@ -124,3 +124,34 @@ fn a_partition_that_does_not_exist_cannot_be_chosen_and_the_choice_can_be_repeat
     let joined = connector.create_message_streams([("orders", 1)]);
     assert!(matches!(joined, Err(Error::MessageStreamsExist)));
 }
+
+#[test]
+fn an_offset_of_a_chosen_partition_that_stands_still_is_not_written_again_unless_it_is_given() {
+    // D68, KAFKA-987: each commit wrote the offsets of all chosen partitions.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    let connector = connect(config(&cluster, "g").auto_commit_enable(false));
+    let mut streams = connector
+        .create_message_streams_for([orders(0), orders(1)], 2)
+        .unwrap();
+    let mut moving = streams.remove(0);
+    for count in 1..=3 {
+        next(&mut moving).unwrap();
+        moving.mark_consumed();
+        for _ in 0..3 {
+            let committed = connector.commit_offsets().unwrap();
+            assert_eq!(committed[0], (orders(0), count));
+        }
+    }
+    let writes = || connector.stats().zookeeper_commits;
+    let before = writes();
+    assert!(
+        before <= 4,
+        "{before}: each once, and the other when its start was known"
+    );
+    connector.commit_offsets_for([(orders(0), 3)]).unwrap();
+    assert_eq!((writes(), stored(&cluster, 0)), (before + 1, Some(3)));
+    connector.commit_offsets_for([(orders(0), 1)]).unwrap();
+    connector.commit_offsets().unwrap();
+    assert_eq!(stored(&cluster, 0), Some(3), "written over what was given");
+}

@@ -6,10 +6,14 @@ use crate::protocol::ApiVersionsRequest;
 use crate::protocol::Codec;
 use crate::protocol::FetchMetadata;
 use crate::protocol::FetchRequest;
+use crate::protocol::FindCoordinatorRequest;
 use crate::protocol::ListOffsetsRequest;
 use crate::protocol::MessageFormat;
 use crate::protocol::MetadataRequest;
 use crate::protocol::NewMessage;
+use crate::protocol::OffsetCommitPartition;
+use crate::protocol::OffsetCommitRequest;
+use crate::protocol::OffsetFetchRequest;
 use crate::protocol::OffsetTime;
 use crate::protocol::OuterEntries;
 use crate::protocol::PartitionOffsets;
@@ -128,6 +132,70 @@ fn brokers_say_what_they_serve_and_refuse_a_question_that_is_too_new_in_its_olde
             "error 35, nothing listed"
         );
         assert_eq!(client.ask(&ApiVersionsRequest, 0).error, None, "it stays");
+    }
+}
+
+#[test]
+fn all_offsets_of_a_group_are_told_from_0_10_2_on_and_what_concerns_the_group_once() {
+    for (version, highest) in [(BrokerVersion::V0_10_2, 2), (BrokerVersion::V0_11_0, 3)] {
+        let cluster = EmbeddedCluster::builder().version(version);
+        let cluster = cluster.brokers(2).topic("orders", 3, 1).offsets_topic(1, 2);
+        let cluster = cluster.start().unwrap();
+        let mut client = Client::of(&cluster, 0);
+        let in_group = FindCoordinatorRequest { group: "g".into() };
+        wait_until("there is a coordinator", || {
+            client.ask(&in_group, 0).coordinator.is_some()
+        });
+        cluster.move_leader("__consumer_offsets", 0, 0).unwrap();
+        for group in ["f", "g", "h"] {
+            let request = OffsetCommitRequest {
+                group: group.into(),
+                partitions: (1..3)
+                    .map(|it| committing(it, 10 + i64::from(it)))
+                    .collect(),
+                ..OffsetCommitRequest::default()
+            };
+            let answer = client.ask(&request, 2);
+            assert!(answer.partitions.iter().all(|it| it.error.is_none()));
+        }
+        let of = |partitions| OffsetFetchRequest {
+            group: "g".into(),
+            partitions,
+        };
+        let told = |answer: OffsetFetchResponse| -> Vec<(i32, Option<i64>)> {
+            assert_eq!(answer.error, None);
+            let partitions = answer.partitions.iter();
+            partitions
+                .map(|it| (it.topic_partition.partition(), it.offset))
+                .collect()
+        };
+        let first = Some(vec![orders(0), orders(1)]);
+        assert_eq!(
+            told(client.ask(&of(None), highest)),
+            [(1, Some(11)), (2, Some(12))]
+        );
+        assert_eq!(told(client.ask(&of(Some(Vec::new())), highest)), []);
+        assert_eq!(
+            told(client.ask(&of(first.clone()), 2)),
+            [(0, None), (1, Some(11))]
+        );
+
+        let mut other = Client::of(&cluster, 1);
+        let moved = Some(ErrorCode::NotCoordinator);
+        let answer = other.ask(&of(first.clone()), highest);
+        assert_eq!((answer.error, answer.partitions.len()), (moved, 0));
+        let answer = other.ask(&of(first), 1);
+        assert_eq!((answer.error, answer.partitions.len()), (None, 2));
+        assert!(answer.partitions.iter().all(|it| it.error == moved));
+    }
+}
+
+fn committing(partition: i32, offset: i64) -> OffsetCommitPartition {
+    OffsetCommitPartition {
+        topic_partition: orders(partition),
+        offset,
+        timestamp: None,
+        metadata: None,
     }
 }
 
