@@ -65,6 +65,8 @@ pub(crate) struct Behaviour {
     pub(crate) stores_offsets_of_unknown_topics: bool,
     /// Whether who asks for offsets of a topic that does not exist hears that before anything else.
     pub(crate) looks_for_topics_before_offsets: bool,
+    /// Whether a commit that names a generation is one of a group that the broker itself coordinates; here are none.
+    pub(crate) knows_generations: bool,
     produce: Versions,
     fetch: Versions,
     list_offsets: Versions,
@@ -109,6 +111,7 @@ const V0_8_2: Behaviour = Behaviour {
     offset_record: 0,
     stores_offsets_of_unknown_topics: true,
     looks_for_topics_before_offsets: true,
+    knows_generations: false,
     produce: Versions::AnyAs(0),
     fetch: Versions::AnyAs(0),
     list_offsets: Versions::AnyAs(0),
@@ -126,6 +129,7 @@ const V0_9_0: Behaviour = Behaviour {
     offset_record: 1,
     stores_offsets_of_unknown_topics: false,
     looks_for_topics_before_offsets: false,
+    knows_generations: true,
     produce: Versions::AnyAs(1),
     fetch: Versions::AnyAs(1),
     offset_commit: Versions::UpTo(2),

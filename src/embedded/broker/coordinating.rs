@@ -130,6 +130,9 @@ impl RequestHandler {
         request: &OffsetCommitRequest,
         stop: &StopSignal,
     ) -> OffsetCommitResponse {
+        if self.behaviour().knows_generations && request.generation.is_some() {
+            return Self::refuse_commit(request, ErrorCode::IllegalGeneration);
+        }
         let now = milliseconds_now();
         let mut records = Vec::new();
         let mut checked = committed(request, |partition| {

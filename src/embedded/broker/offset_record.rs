@@ -1,7 +1,5 @@
 //! What the messages of the offsets topic hold.
 
-use std::io::Read;
-
 use crate::cluster::TopicPartition;
 use crate::protocol::DecodeError;
 use crate::protocol::Reader;
@@ -22,7 +20,7 @@ pub(super) struct StoredOffset {
     pub(super) metadata: Option<String>,
     /// Milliseconds since 1970.
     pub(super) commit_timestamp: i64,
-    /// When it may be forgotten; 0.8.2 does not write it.
+    /// When it may be forgotten; only values of version 1 say so.
     pub(super) expire_timestamp: i64,
 }
 
@@ -74,22 +72,22 @@ impl StoredOffset {
     pub(super) fn decode(value: &[u8]) -> Result<Option<Self>, DecodeError> {
         let mut record = Reader::of_frame(value, value.len());
         let version = record.i16("value version")?;
-        if version != 0 && version != 1 {
+        if !(0..=3).contains(&version) {
             return Ok(None);
         }
+        let offset = record.i64("offset")?;
+        if version == 3 {
+            record.i32("leader_epoch")?;
+        }
         Ok(Some(Self {
-            offset: record.i64("offset")?,
+            offset,
             metadata: Some(record.string("metadata")?),
             commit_timestamp: record.i64("commit_timestamp")?,
-            expire_timestamp: expiry(version, &mut record)?,
+            expire_timestamp: match version {
+                1 => record.i64("expire_timestamp")?,
+                _ => i64::MAX,
+            },
         }))
-    }
-}
-
-fn expiry<R: Read>(version: i16, record: &mut Reader<R>) -> Result<i64, DecodeError> {
-    match version {
-        0 => Ok(i64::MAX),
-        _ => record.i64("expire_timestamp"),
     }
 }
 
@@ -132,6 +130,47 @@ mod tests {
             0, 0, 0, 2, b'g', b'2', 0, 5, b'p', b'l', b'a', b'i', b'n', 0, 0, 0, 3,
         ];
         assert_eq!(key().encode(0).unwrap(), bytes);
+    }
+
+    #[test]
+    fn records_of_every_version_are_read_as_their_index_says() {
+        let index = include_str!("../../../tests/fixtures/vectors/offsets-topic-records.json");
+        let index: serde_json::Value = serde_json::from_str(index).unwrap();
+        for entry in index.as_array().unwrap() {
+            let (name, meaning) = (&entry["name"], &entry["meaning"]);
+            let key = OffsetKey::decode(&bytes(&entry["key_hex"]).unwrap()).unwrap();
+            let Some(topic) = meaning["topic"].as_str() else {
+                assert_eq!(key, None, "{name}");
+                continue;
+            };
+            let key = key.unwrap();
+            assert_eq!(key.group, meaning["group"], "{name}");
+            assert_eq!(key.topic_partition.topic(), topic, "{name}");
+            assert_eq!(key.topic_partition.partition(), meaning["partition"]);
+            let Some(value) = bytes(&entry["value_hex"]) else {
+                assert_eq!(meaning["deleted"], true, "{name}");
+                continue;
+            };
+            let stored = StoredOffset::decode(&value).unwrap().unwrap();
+            assert_eq!(stored.offset, meaning["offset"], "{name}");
+            assert_eq!(stored.metadata.unwrap(), meaning["metadata"], "{name}");
+            let committed = meaning
+                .get("commit_timestamp")
+                .unwrap_or(&meaning["timestamp"]);
+            assert_eq!(stored.commit_timestamp, *committed, "{name}");
+            let expiry = meaning["expire_timestamp"].as_i64();
+            assert_eq!(
+                stored.expire_timestamp,
+                expiry.unwrap_or(i64::MAX),
+                "{name}"
+            );
+        }
+    }
+
+    fn bytes(hex: &serde_json::Value) -> Option<Vec<u8>> {
+        let hex = hex.as_str()?.as_bytes();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+        Some(hex.chunks(2).map(|pair| byte(pair).unwrap()).collect())
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::protocol::Reader;
 use crate::protocol::RequiredAcks;
 use crate::protocol::Response;
 
+mod as_0_9_0;
 mod later_versions;
 
 /// The bytes of a recorded frame, its size in front.

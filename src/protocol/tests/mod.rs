@@ -2,6 +2,9 @@
 
 mod group_offsets;
 mod hostile;
+mod indexed_request;
+mod indexed_response;
+mod indexed_set;
 mod recorded;
 mod round_trips;
 mod vectors;
