@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Arg;
 use clap::ArgAction;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
+use clap::builder::UnknownArgumentValueParser;
 
 #[cfg(feature = "embedded")]
 use crate::cli::embedded_arguments::DemoArguments;
@@ -17,15 +19,33 @@ use crate::cli::produce_arguments::ProduceArguments;
 
 /// Kafka's 0.8-style consumer: reads topics as a member of a group that is coordinated in ZooKeeper
 #[derive(Debug, Parser)]
-#[command(name = "kzc", version, arg_required_else_help = true, after_help = EXIT_STATUS)]
+#[command(name = "kzc", version, arg_required_else_help = true, after_help = format!("{BEGIN}{EXIT_STATUS}"))]
 pub(crate) struct Arguments {
     /// Log more to standard error: -v what changes, -vv every request
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = LAST, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// Behind the options of a command.
+const LAST: usize = 100;
+
+#[cfg(feature = "embedded")]
+const BEGIN: &str = "\
+To see it at work, with nothing installed:
+  kzc demo
+
+To have a cluster of your own, with one terminal for each line:
+  kzc dev-cluster --topic orders:4
+  kzc produce --broker localhost:9092 --topic orders
+  kzc consume --zookeeper localhost:2181 --topic orders --from-beginning
+
+";
+
+#[cfg(not(feature = "embedded"))]
+const BEGIN: &str = "";
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -36,6 +56,15 @@ Exit status:
   129  the same for SIGHUP
   143  the same for SIGTERM";
 
+// By itself the usage would leave ZooKeeper out, which a file may name instead.
+const CONSUME_USAGE: &str = "\
+kzc consume --zookeeper <HOST:PORT> <--topic <TOPIC>|--whitelist <REGEX>|--blacklist <REGEX>> [OPTIONS]
+       kzc consume --config <FILE> <--topic <TOPIC>|--whitelist <REGEX>|--blacklist <REGEX>> [OPTIONS]";
+
+const PERF_USAGE: &str = "\
+kzc perf --zookeeper <HOST:PORT> --topic <TOPIC> [OPTIONS]
+       kzc perf --config <FILE> --topic <TOPIC> [OPTIONS]";
+
 const CONSUME_EXAMPLE: &str = "\
 Examples:
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning
@@ -43,6 +72,10 @@ Examples:
   kzc consume --zookeeper zk1:2181,zk2:2181/kafka --topic orders --group billing --json
   kzc consume --zookeeper localhost:2181 --whitelist 'orders-.*' --streams 2 --print topic,value
   kzc consume --zookeeper localhost:2181 --topic orders --from-beginning --timeout-ms 2000 --print partition,offset,value
+  kzc consume --config consumer.properties --topic orders
+
+Without a stored offset reading begins behind the newest message, so that nothing comes before something is written;
+--from-beginning begins at the oldest. It goes on until Ctrl-C, unless a bound is given.
 
 Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 129, 130 or 143 ended at once by a signal";
 
@@ -50,16 +83,17 @@ const PERF_EXAMPLE: &str = "\
 Examples:
   kzc perf --zookeeper localhost:2181 --topic orders --messages 1000000
   kzc perf --zookeeper localhost:2181 --topic orders --streams 4 --json
+  kzc perf --zookeeper localhost:2181 --topic orders --show-detailed-stats --reporting-interval 1000
 
 Exit status: 0 ended as asked, 1 failed, 2 not usable as given, 129, 130 or 143 ended at once by a signal";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Print the messages of a topic, or of all that match, one a line
-    #[command(after_help = CONSUME_EXAMPLE)]
+    #[command(after_help = CONSUME_EXAMPLE, override_usage = CONSUME_USAGE)]
     Consume(ConsumeArguments),
     /// Measure how fast a topic can be read
-    #[command(after_help = PERF_EXAMPLE)]
+    #[command(after_help = PERF_EXAMPLE, override_usage = PERF_USAGE)]
     Perf(PerfArguments),
     /// Write lines from standard input to a topic
     #[command(after_help = crate::cli::produce_arguments::EXAMPLE)]
@@ -68,32 +102,35 @@ pub(crate) enum Command {
     #[cfg(feature = "embedded")]
     #[command(after_help = crate::cli::embedded_arguments::DEMO_EXAMPLE)]
     Demo(DemoArguments),
-    /// Run ZooKeeper and brokers for development until Ctrl-C, in memory, on this machine
+    /// Run ZooKeeper and brokers for development until Ctrl-C, on this machine, in memory or in a folder
     #[cfg(feature = "embedded")]
     #[command(after_help = crate::cli::embedded_arguments::DEV_CLUSTER_EXAMPLE)]
     DevCluster(DevClusterArguments),
 }
 
-/// What all commands take.
+/// What the commands take that read.
 #[derive(Args, Debug)]
+#[command(args = of_other_tools())]
 pub(crate) struct CommonArguments {
-    /// ZooKeeper servers, with an optional chroot behind the last
+    /// ZooKeeper servers, with an optional chroot behind the last; needed unless --config or --property gives
+    /// zookeeper.connect, which it overrides
     #[arg(long, value_name = "HOST:PORT[,HOST:PORT][/CHROOT]")]
-    pub(crate) zookeeper: String,
+    pub(crate) zookeeper: Option<String>,
 
-    /// Group to join; without one (here, or as group.id) a throw-away group is made, and deleted at the end
+    /// Group to join, which remembers how far it has read; without one, here or as group.id, a throw-away group is
+    /// made, and deleted at the end
     #[arg(long)]
     pub(crate) group: Option<String>,
 
-    /// Streams, each read by a thread of its own
+    /// Streams, each read by a thread of its own; more than there are partitions are of no use
     #[arg(long, value_name = "N", default_value = "1", value_parser = streams)]
     pub(crate) streams: usize,
 
-    /// Java properties file with the consumer's configuration
+    /// Java properties file of Kafka's 0.8-style consumer
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// One property, overriding the file; may be repeated
+    /// One property, such as auto.commit.interval.ms=1000, overriding the file; may be repeated
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
     pub(crate) properties: Vec<(String, String)>,
 }
@@ -127,27 +164,27 @@ pub(crate) struct ConsumeArguments {
     #[arg(long)]
     pub(crate) from_beginning: bool,
 
-    /// End after so many messages, over all streams
+    /// End after so many messages, over all streams; by default never
     #[arg(long, value_name = "N")]
     pub(crate) max_messages: Option<u64>,
 
-    /// End after so many milliseconds without a message
+    /// End after so many milliseconds without a message; by default never, unless consumer.timeout.ms says so
     #[arg(long, value_name = "N", value_parser = millis)]
     pub(crate) timeout_ms: Option<Duration>,
 
-    /// End where the partitions end now; -v tells how far each was read
+    /// End where the partitions ended when the run began; -v tells how far each was read
     #[arg(long)]
     pub(crate) exit_at_end: bool,
 
-    /// Print each message as a JSON object
+    /// Print each message as a JSON object, one a line
     #[arg(long, conflicts_with = "print")]
     pub(crate) json: bool,
 
-    /// Print these fields, separated by tabs: topic, partition, offset, timestamp, headers, key, value
+    /// Print these fields of each message, in this order and separated by tabs; by default the value alone
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',', value_enum)]
     pub(crate) print: Vec<Field>,
 
-    /// Do not commit offsets
+    /// Do not store how far the group has read: its next run reads the same again
     #[arg(long)]
     pub(crate) no_commit: bool,
 }
@@ -157,15 +194,17 @@ pub(crate) struct PerfArguments {
     #[command(flatten)]
     pub(crate) common: CommonArguments,
 
-    /// Topic to read
+    /// Topic to read, by its exact name
     #[arg(long)]
     pub(crate) topic: String,
 
-    /// End after so many messages, over all streams; without it after consumer.timeout.ms of silence (default 1000)
+    /// End after so many messages, over all streams; by default when none has come for consumer.timeout.ms, which is
+    /// 1000 here unless configured
     #[arg(long, value_name = "N")]
     pub(crate) messages: Option<u64>,
 
-    /// Bytes to ask for of each partition at once: fetch.message.max.bytes
+    /// Bytes to ask for of each partition at once, and so the largest message; by default fetch.message.max.bytes,
+    /// which is 1048576 unless configured
     #[arg(long, value_name = "BYTES")]
     pub(crate) fetch_size: Option<i32>,
 
@@ -173,11 +212,11 @@ pub(crate) struct PerfArguments {
     #[arg(long)]
     pub(crate) from_latest: bool,
 
-    /// Print a row for each stream and interval instead of the summary; times are in UTC
+    /// Print a row for each stream and reporting interval instead of the summary; times are in UTC
     #[arg(long)]
     pub(crate) show_detailed_stats: bool,
 
-    /// Milliseconds between two detailed rows
+    /// Milliseconds between two detailed rows of a stream
     #[arg(long, value_name = "N", default_value = "5000", value_parser = interval)]
     pub(crate) reporting_interval: Duration,
 
@@ -188,6 +227,19 @@ pub(crate) struct PerfArguments {
     /// Print one JSON object, with the CPU time and memory used as well
     #[arg(long, conflicts_with_all = ["show_detailed_stats", "hide_header"])]
     pub(crate) json: bool,
+}
+
+/// Options by which other tools are told of brokers, as the later consumers are. They are refused with the reason.
+fn of_other_tools() -> [Arg; 3] {
+    let reason = "this consumer coordinates its group through ZooKeeper: give '--zookeeper HOST:PORT' instead, and it \
+                  finds the brokers there";
+    ["bootstrap-server", "broker-list", "broker"].map(|name| {
+        Arg::new(name)
+            .long(name)
+            .value_name("HOST:PORT")
+            .hide(true)
+            .value_parser(UnknownArgumentValueParser::suggest(reason))
+    })
 }
 
 fn streams(text: &str) -> Result<usize, String> {
@@ -228,6 +280,7 @@ fn property(text: &str) -> Result<(String, String), String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeMap;
 
     const CONSUME: [&str; 6] = ["kzc", "consume", "--zookeeper", "h:1", "--topic", "t"];
 
@@ -247,13 +300,95 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// What a table of the manual says of the options of a command: their words, and their defaults.
+    fn in_manual<'a>(manual: &'a str, heading: &str) -> BTreeMap<&'a str, &'a str> {
+        let heading = format!("\n## {heading}\n");
+        let (_, section) = manual.split_once(&heading).expect(&heading);
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let rows = section.lines().filter_map(|line| {
+            let mut cells = line.strip_prefix("| `--")?.split(" | ");
+            let option = cells.next()?.trim_end_matches('`');
+            Some((option, cells.next()?.trim_matches('`')))
+        });
+        rows.collect()
+    }
+
+    /// The manual lacked an option once, and named another default than the help.
+    #[test]
+    fn the_manual_has_the_options_of_the_help_with_their_defaults() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kzc.md");
+        let manual = std::fs::read_to_string(path).unwrap();
+        let common = "Common options of consume and perf";
+        let mut command = Arguments::command();
+        command.build();
+        for command in command.get_subcommands() {
+            let name = command.get_name();
+            let mut told = match name {
+                "help" => continue,
+                "consume" | "perf" => in_manual(&manual, common),
+                _ => BTreeMap::new(),
+            };
+            told.extend(in_manual(&manual, &format!("kzc {name}")));
+            let options = command.get_arguments().filter(|option| {
+                let is_general = ["help", "verbose"].contains(&option.get_id().as_str());
+                !option.is_hide_set() && !is_general
+            });
+            for option in options {
+                let mut words = option.get_long().unwrap().to_owned();
+                if option.get_action().takes_values() {
+                    words = format!("{words} {}", option.get_value_names().unwrap()[0]);
+                }
+                let default = told.remove(words.as_str());
+                let default = default.unwrap_or_else(|| panic!("{name}: --{words} in {told:?}"));
+                if !option.get_action().takes_values() {
+                    assert_eq!(default, "off", "{name}: --{words}");
+                } else if let [value] = option.get_default_values() {
+                    assert_eq!(Some(default), value.to_str(), "{name}: --{words}");
+                }
+                let is_required = default == "required";
+                assert_eq!(option.is_required_set(), is_required, "{name}: --{words}");
+            }
+            assert!(told.is_empty(), "{name} has no {told:?}");
+        }
+    }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn the_help_and_the_manual_name_every_version_that_can_be_played() {
+        use kafka_zk_consumer::embedded::BrokerVersion;
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kzc.md");
+        let manual = std::fs::read_to_string(path).unwrap();
+        let mut command = Arguments::command();
+        let command = command.find_subcommand_mut("dev-cluster").unwrap();
+        let help = command.render_help().to_string();
+        let versions = BrokerVersion::ALL.map(|version| version.to_string());
+        let versions = versions.join(", ");
+        for text in [manual, help] {
+            assert!(text.contains(&versions), "no {versions} in {text}");
+        }
+    }
+
+    #[test]
+    fn who_names_brokers_to_a_reader_hears_of_zookeeper() {
+        for (command, option) in [
+            ("consume", "--bootstrap-server"),
+            ("perf", "--bootstrap-server"),
+            ("consume", "--broker"),
+        ] {
+            let words = ["kzc", command, "--topic", "t", option, "h:9092"];
+            let error = Arguments::try_parse_from(words).unwrap_err().to_string();
+            for part in [option, "through ZooKeeper", "--zookeeper HOST:PORT"] {
+                assert!(error.contains(part), "no {part:?} in {error}");
+            }
+        }
+    }
+
     #[test]
     fn zookeeper_and_topic_are_enough() {
         let arguments = consume(&[]).unwrap();
-        assert_eq!(arguments.common.zookeeper, "h:1");
+        assert_eq!(arguments.common.zookeeper.as_deref(), Some("h:1"));
         assert_eq!(arguments.common.streams, 1);
         assert!(!arguments.from_beginning && arguments.print.is_empty());
-        assert!(Arguments::try_parse_from(["kzc", "consume", "--topic", "t"]).is_err());
     }
 
     #[test]

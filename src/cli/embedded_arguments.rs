@@ -21,30 +21,33 @@ Examples:
   kzc dev-cluster --kafka-version 2.3 --topic orders:4
   kzc dev-cluster --brokers 3 --topic orders:6:3 --topic payments:1 --zookeeper-port 0 --broker-port 0
 
+When everything is up, it prints two lines for a shell: export ZOOKEEPER=HOST:PORT and export BROKERS=HOST:PORT,...
+Topics are not created by asking for them; --topic creates them.
+
 Exit status: 0 ended by a signal, 1 failed, 2 not usable as given";
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArguments {
-    /// How long it goes on once all members have joined
+    /// Seconds that it goes on once all members have joined, at most 3600
     #[arg(long, value_name = "N", default_value = "20", value_parser = seconds)]
     pub(crate) seconds: Duration,
 
-    /// Brokers of the cluster
+    /// Brokers of the cluster, at most 9
     #[arg(long, value_name = "N", default_value = "3", value_parser = |text: &str| within(text, 1..=9))]
     pub(crate) brokers: i32,
 
-    /// Members of the group
+    /// Members of the group at first, at most 20
     #[arg(long, value_name = "N", default_value = "3", value_parser = |text: &str| within(text, 1..=20))]
     pub(crate) members: i32,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DevClusterArguments {
-    /// Brokers of the cluster
+    /// Brokers of the cluster, at most 9
     #[arg(long, value_name = "N", default_value = "1", value_parser = |text: &str| within(text, 1..=9))]
     pub(crate) brokers: i32,
 
-    /// Which Kafka they behave as
+    /// Which Kafka they behave as: 0.8.2, 0.9.0, 0.10.0, 0.10.2, 0.11.0, 1.1, 2.3, or a release of one such as 0.8.2.2
     #[arg(long, value_name = "VERSION", default_value = "0.8.2", value_parser = kafka_version)]
     pub(crate) kafka_version: BrokerVersion,
 
@@ -104,13 +107,22 @@ impl FromStr for TopicArgument {
     }
 }
 
+/// A line of Kafka, or a release of it with its last number, such as 0.8.2.2.
 fn kafka_version(text: &str) -> Result<BrokerVersion, String> {
     let known = BrokerVersion::ALL;
-    let found = known.iter().find(|version| version.to_string() == text);
+    let found = known.iter().find(|version| {
+        let rest = text.strip_prefix(&version.to_string());
+        rest.is_some_and(|rest| rest.is_empty() || is_last_number(rest))
+    });
     found.copied().ok_or_else(|| {
         let names: Vec<String> = known.iter().map(ToString::to_string).collect();
-        format!("not one of {}", names.join(", "))
+        format!("not one of {}, nor a release of one", names.join(", "))
     })
+}
+
+fn is_last_number(text: &str) -> bool {
+    let digits = text.strip_prefix('.').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -165,9 +177,22 @@ mod tests {
     fn a_version_of_kafka_is_one_of_those_that_can_be_played() {
         assert_eq!(kafka_version("0.9.0"), Ok(BrokerVersion::V0_9_0));
         assert_eq!(kafka_version("2.3"), Ok(BrokerVersion::V2_3));
-        for text in ["", "0.9", "2.3.0", "4.0"] {
+        for (release, version) in [
+            ("0.8.2.2", BrokerVersion::V0_8_2),
+            ("0.9.0.1", BrokerVersion::V0_9_0),
+            ("0.10.0.1", BrokerVersion::V0_10_0),
+            ("0.10.2.2", BrokerVersion::V0_10_2),
+            ("0.11.0.3", BrokerVersion::V0_11_0),
+            ("1.1.1", BrokerVersion::V1_1),
+            ("2.3.1", BrokerVersion::V2_3),
+        ] {
+            assert_eq!(kafka_version(release), Ok(version));
+        }
+        for text in [
+            "", "0.9", "0.9.1", "0.10.1.1", "0.8.2.", "0.8.2.x", "0.8.22", "1.1.1.1", "2.4", "2.31",
+        ] {
             let error = kafka_version(text).unwrap_err();
-            assert!(error.ends_with("0.11.0, 1.1, 2.3"), "{error}");
+            assert!(error.contains("0.11.0, 1.1, 2.3, nor"), "{text}: {error}");
         }
     }
 

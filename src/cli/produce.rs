@@ -78,6 +78,18 @@ fn brokers(cluster: &ClusterArguments) -> Result<Vec<BrokerAddress>, Failure> {
     Ok(brokers.into_iter().map(|broker| broker.address).collect())
 }
 
+/// The brokers were asked about a topic in the way that has them create it, if they do so at all.
+fn no_such(topic: &str) -> Failure {
+    let in_dev_cluster = match cfg!(feature = "embedded") {
+        true => format!(" (in a cluster of kzc by `kzc dev-cluster --topic {topic}:1`)"),
+        false => String::new(),
+    };
+    Failure::Runtime(format!(
+        "topic {topic} does not exist, and the brokers do not create it by themselves: create it \
+         first{in_dev_cluster}, or let the brokers do so by auto.create.topics.enable=true"
+    ))
+}
+
 impl Production<'_> {
     /// A topic that brokers create when they are asked about it takes its time.
     fn await_partitions(&mut self, topic: &str) -> Result<(), Failure> {
@@ -89,6 +101,7 @@ impl Production<'_> {
             match code {
                 None if !self.producer.partitions().is_empty() => return Ok(()),
                 None | Some(ErrorCode::LeaderNotAvailable) => {}
+                Some(ErrorCode::UnknownTopicOrPartition) => return Err(no_such(topic)),
                 Some(code) => return Err(Failure::Runtime(format!("topic {topic}: {code}"))),
             }
             if !self.ending.pause(BACKOFF) {

@@ -10,27 +10,29 @@ pub(crate) const EXAMPLE: &str = "\
 Examples:
   echo 'hello' | kzc produce --broker localhost:9092 --topic orders
   kzc produce --zookeeper localhost:2181 --topic orders --key-separator : --compression gzip < lines
+  kzc produce --broker localhost:9092 --topic orders      (lines that are typed, until Ctrl-D)
 
-Exit status: 0 every line was appended, 1 failed, 2 not usable as given, 130 or 143 ended at once by a signal";
+Exit status: 0 every line was appended, 1 failed, 2 not usable as given, 129, 130 or 143 ended at once by a signal";
 
 #[derive(Args, Debug)]
 pub(crate) struct ProduceArguments {
     #[command(flatten)]
     pub(crate) cluster: ClusterArguments,
 
-    /// Topic to write to
+    /// Topic to write to; it must exist, unless the brokers create topics by themselves
     #[arg(long)]
     pub(crate) topic: String,
 
-    /// Split each line at the first of these into key and value; the key chooses the partition
+    /// Split each line at the first of these into key and value, and let the key choose the partition; by default lines
+    /// have no keys, and take turns over the partitions
     #[arg(long, value_name = "SEPARATOR", value_parser = separator)]
     pub(crate) key_separator: Option<String>,
 
     /// How batches of lines are compressed
-    #[arg(long, value_enum, default_value = "none")]
+    #[arg(long, value_name = "CODEC", value_enum, default_value = "none")]
     pub(crate) compression: Compression,
 
-    /// Where brokers are reached that are not reached where they say
+    /// Where brokers are reached that are not reached where they say, as behind a tunnel: what they say, and what works
     #[arg(long, value_name = "HOST:PORT=HOST:PORT[,...]", value_parser = address_map)]
     pub(crate) broker_address_map: Option<BrokerAddressMap>,
 }
@@ -39,8 +41,14 @@ pub(crate) struct ProduceArguments {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ClusterArguments {
-    /// Brokers to ask for the leaders
-    #[arg(long, value_name = "HOST:PORT[,HOST:PORT]", value_delimiter = ',', value_parser = broker)]
+    /// Brokers to ask for the leaders, one after the other until one answers
+    #[arg(
+        long,
+        visible_aliases = ["bootstrap-server", "broker-list"],
+        value_name = "HOST:PORT[,HOST:PORT]",
+        value_delimiter = ',',
+        value_parser = broker
+    )]
     pub(crate) broker: Vec<BrokerAddress>,
 
     /// ZooKeeper servers to ask for the brokers, with an optional chroot behind the last
@@ -110,6 +118,11 @@ mod tests {
         let brokers = [BrokerAddress::new("a", 1), BrokerAddress::new("::1", 2)];
         assert_eq!(arguments.cluster.broker, brokers);
         assert_eq!(arguments.compression.codec(), None);
+        // As the original's tool called it, and its later versions.
+        for other in ["--broker-list", "--bootstrap-server"] {
+            let arguments = produce(&[other, "a:1,[::1]:2"]).unwrap();
+            assert_eq!(arguments.cluster.broker, brokers);
+        }
         let arguments = produce(&["--zookeeper", "h:1", "--compression", "lz4"]).unwrap();
         assert_eq!(arguments.cluster.zookeeper.as_deref(), Some("h:1"));
         assert_eq!(arguments.compression.codec(), Some(Codec::Lz4));

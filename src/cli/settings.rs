@@ -13,6 +13,7 @@ use crate::cli::arguments::ConsumeArguments;
 use crate::cli::arguments::PerfArguments;
 use crate::cli::failure::Failure;
 
+const ZOOKEEPER: &str = "zookeeper.connect";
 const GROUP: &str = "group.id";
 const RESET: &str = "auto.offset.reset";
 const TIMEOUT: &str = "consumer.timeout.ms";
@@ -86,10 +87,28 @@ fn common(
     let group = agreed(&groups)?;
     let throw_away = group.is_none();
     let group = group.unwrap_or_else(|| format!("{group_prefix}-{}", any_number()));
-    let builder = builder
-        .group_id(group)
-        .zookeeper_connect(&arguments.zookeeper);
+    let builder = zookeeper(builder.group_id(group), arguments)?;
     Ok((builder, throw_away))
+}
+
+/// The flag wins; without it one of the others has to name it.
+fn zookeeper(
+    builder: ConsumerConfigBuilder,
+    arguments: &CommonArguments,
+) -> Result<ConsumerConfigBuilder, Failure> {
+    if let Some(servers) = &arguments.zookeeper {
+        return Ok(builder.zookeeper_connect(servers));
+    }
+    if builder.get(ZOOKEEPER).is_some() {
+        return Ok(builder);
+    }
+    let nor = match &arguments.config {
+        Some(path) => format!("{} has no {ZOOKEEPER}", path.display()),
+        None => format!("there is no {ZOOKEEPER} by --config or --property"),
+    };
+    Err(Failure::Usage(format!(
+        "which ZooKeeper? --zookeeper is not given, and {nor}"
+    )))
 }
 
 /// As in Kafka 1.1.1: a group may be named in several places, if it is the same.
@@ -141,7 +160,11 @@ mod tests {
 
     fn settings(command: &str, more: &[&str]) -> Result<Settings, Failure> {
         let words = ["kzc", command, "--zookeeper", "h:1", "--topic", "t"];
-        match Arguments::parse_from(words.iter().chain(more)).command {
+        parsed(&[&words, more].concat())
+    }
+
+    fn parsed(words: &[&str]) -> Result<Settings, Failure> {
+        match Arguments::parse_from(words).command {
             Command::Consume(arguments) => Settings::for_consume(&arguments),
             Command::Perf(arguments) => Settings::for_perf(&arguments),
             other => panic!("{other:?}"),
@@ -162,6 +185,50 @@ mod tests {
             let number = settings.config.group_id().strip_prefix(prefix).unwrap();
             assert!(number.parse::<u32>().unwrap() < 100_000);
             assert!(settings.throw_away);
+        }
+    }
+
+    #[test]
+    fn zookeeper_is_named_by_the_flag_or_else_by_a_property_or_else_by_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("consumer.properties");
+        fs::write(&file, "zookeeper.connect=filed:1\ngroup.id=a\n").unwrap();
+        let file = file.to_str().unwrap();
+        for command in ["consume", "perf"] {
+            let named = |more: &[&str]| {
+                let words = ["kzc", command, "--topic", "t", "--config", file];
+                let settings = parsed(&[&words, more].concat()).unwrap();
+                assert_eq!(settings.config.group_id(), "a");
+                settings.config.zookeeper_connect().to_owned()
+            };
+            assert_eq!(named(&[]), "filed:1");
+            let property = ["--property", "zookeeper.connect=set:1"];
+            assert_eq!(named(&property), "set:1");
+            let flag = ["--zookeeper", "flagged:1"];
+            assert_eq!(named(&[&property[..], &flag].concat()), "flagged:1");
+        }
+    }
+
+    /// It was asked for on the command line although the file had it; where neither has it, both are named.
+    #[test]
+    fn a_zookeeper_that_nobody_names_is_asked_for_with_both_ways_to_name_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("consumer.properties");
+        fs::write(&file, "group.id=a\n").unwrap();
+        let file = file.to_str().unwrap();
+        for command in ["consume", "perf"] {
+            for (more, place) in [
+                (&["--config", file][..], file),
+                (&[], "--config or --property"),
+            ] {
+                let words = [&["kzc", command, "--topic", "t"], more].concat();
+                let Err(Failure::Usage(text)) = parsed(&words) else {
+                    panic!("{words:?} are enough");
+                };
+                for part in ["--zookeeper", "zookeeper.connect", place] {
+                    assert!(text.contains(part), "no {part:?} in {text}");
+                }
+            }
         }
     }
 

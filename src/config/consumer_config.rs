@@ -89,8 +89,10 @@ impl ConsumerConfig {
         Self::builder().load(path)?.build()
     }
 
-    /// The keys that mean nothing to this crate, sorted; misspelt ones, as a rule.
+    /// The keys that mean nothing to this crate, sorted; misspelt ones, as a rule. [`build`] logs a warning of each, with
+    /// the known key that was probably meant.
     ///
+    /// [`build`]: ConsumerConfigBuilder::build
     /// Keys that start with `external` are the application's own and are left out.
     pub fn unrecognised_keys(&self) -> &[String] {
         &self.unrecognised_keys

@@ -26,6 +26,7 @@ mod round_robin_version;
 
 mod checks;
 mod choices;
+mod nearest_key;
 mod property_file;
 mod property_reader;
 

@@ -5,20 +5,27 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::config::nearest_key;
 use crate::error::Error;
 
 /// Properties not read yet. Whatever is left at the end is a key that nobody knows.
 pub(super) struct PropertyReader {
     unread: BTreeMap<String, String>,
+    /// Every key that was asked for, set or not.
+    known: Vec<String>,
 }
 
 impl PropertyReader {
     pub(super) fn new(properties: BTreeMap<String, String>) -> Self {
-        Self { unread: properties }
+        Self {
+            unread: properties,
+            known: Vec::new(),
+        }
     }
 
     /// The value without the blanks around it; `None` when the key is not set.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
+        self.known.push(key.to_owned());
         let value = self.unread.remove(key)?;
         // As in Kafka 1.1.1: every value is trimmed. Unlike Kafka 0.8.2.2, to which "100 " is no number.
         let value = value.trim_matches(|c: char| c <= ' ');
@@ -75,11 +82,12 @@ impl PropertyReader {
         least: i32,
         default: Duration,
     ) -> Result<Duration, Error> {
-        if !self.unread.contains_key(key) {
-            return Ok(default);
-        }
-        let millis: u32 = self.int_from(key, least, 0)?;
-        Ok(Duration::from_millis(u64::from(millis)))
+        let is_set = self.unread.contains_key(key);
+        let millis: u32 = self.int_from(key, least, least)?;
+        Ok(match is_set {
+            true => Duration::from_millis(u64::from(millis)),
+            false => default,
+        })
     }
 
     /// Exactly `true` or `false`.
@@ -99,12 +107,15 @@ impl PropertyReader {
         self.text(key).map_or(Ok(default), |text| text.parse())
     }
 
-    /// The keys that were never asked for, sorted, each with a warning.
+    /// The keys that were never asked for, sorted, each with a warning. Asked last, when all that mean something were.
     pub(super) fn unrecognised(self) -> Vec<String> {
         let keys = self.unread.into_keys();
         let unknown: Vec<String> = keys.filter(|key| !key.starts_with("external")).collect();
         for key in &unknown {
-            log::warn!("property {key} is unknown, and ignored");
+            let hint = nearest_key::find(key, &self.known)
+                .map(|known| format!("; did you mean {known}?"))
+                .unwrap_or_default();
+            log::warn!("property {key} is unknown, and ignored{hint}");
         }
         unknown
     }

@@ -160,7 +160,7 @@ fn a_zookeeper_that_is_not_there_fails_in_time_and_is_named() {
 }
 
 #[test]
-fn unknown_properties_are_warned_of() {
+fn unknown_properties_are_warned_of_with_the_known_one_that_is_nearest() {
     let more = [
         "--property",
         "fetch.mim.bytes=1",
@@ -169,7 +169,9 @@ fn unknown_properties_are_warned_of() {
     ];
     let (_, _, stderr) = kzc(&CONSUME, &more);
     assert!(
-        stderr.contains("property fetch.mim.bytes is unknown, and ignored"),
+        stderr.contains(
+            "property fetch.mim.bytes is unknown, and ignored; did you mean fetch.min.bytes?"
+        ),
         "{stderr}"
     );
 }
