@@ -65,6 +65,8 @@ pub(crate) struct Behaviour {
     pub(crate) stores_offsets_of_unknown_topics: bool,
     /// Whether who asks for offsets of a topic that does not exist hears that before anything else.
     pub(crate) looks_for_topics_before_offsets: bool,
+    /// Whether who names no partition gets the offsets of all that the group has.
+    pub(crate) takes_no_partition_for_all: bool,
     /// Whether a commit that names a generation is one of a group that the broker itself coordinates; here are none.
     pub(crate) knows_generations: bool,
     produce: Versions,
@@ -111,6 +113,7 @@ const V0_8_2: Behaviour = Behaviour {
     offset_record: 0,
     stores_offsets_of_unknown_topics: true,
     looks_for_topics_before_offsets: true,
+    takes_no_partition_for_all: false,
     knows_generations: false,
     produce: Versions::AnyAs(0),
     fetch: Versions::AnyAs(0),
@@ -129,6 +132,7 @@ const V0_9_0: Behaviour = Behaviour {
     offset_record: 1,
     stores_offsets_of_unknown_topics: false,
     looks_for_topics_before_offsets: false,
+    takes_no_partition_for_all: true,
     knows_generations: true,
     produce: Versions::AnyAs(1),
     fetch: Versions::AnyAs(1),
@@ -156,6 +160,7 @@ const V0_10_0: Behaviour = Behaviour {
 const V0_10_2: Behaviour = Behaviour {
     registration: 4,
     unreadable: Unreadable::Closes,
+    takes_no_partition_for_all: false,
     fetch: Versions::UpTo(3),
     list_offsets: Versions::UpTo(1),
     offset_fetch: Versions::UpTo(2),

@@ -163,7 +163,9 @@ impl RequestHandler {
             stored => stored,
         };
         let all = stored.iter().flat_map(BTreeMap::keys);
-        let wanted = match &request.partitions {
+        let is_all =
+            |named: &Vec<_>| named.is_empty() && self.behaviour().takes_no_partition_for_all;
+        let wanted = match request.partitions.as_ref().filter(|named| !is_all(named)) {
             Some(partitions) => partitions.iter().collect::<Vec<_>>(),
             None => all.collect(),
         };

@@ -34,6 +34,7 @@ fn offsets_are_answered_as_recorded_from_0_9_0() {
         "fetch-v1-none",
         "fetch-v1-unknown-topic",
         "fetch-v1-unknown-partition",
+        "fetch-v1-all",
     ] {
         client.replay(&format!("k090-offset-{name}"));
     }
