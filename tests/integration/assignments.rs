@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::ConsumerConfigBuilder;
+use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::PartitionAssignmentStrategy;
 use kafka_zk_consumer::RoundRobinVersion;
@@ -98,6 +99,38 @@ fn round_robin_goes_by_the_order_of_the_version_that_was_chosen() {
             &expected.map(|(partition, _)| (partition, "a-0")),
         );
     }
+}
+
+/// Nothing checks that all members deal alike: two that do not want the same partition, and nobody wants the other one.
+#[test]
+fn members_that_deal_by_different_versions_tell_who_is_in_the_way_until_they_deal_alike() {
+    let cluster = quick_cluster()
+        .topic("orders", 1, 1)
+        .topic("clicks", 1, 1)
+        .start()
+        .unwrap();
+    let topics = [("orders", 1), ("clicks", 1)];
+    let a = connect(round_robin(&cluster, "g", "a", RoundRobinVersion::V1_0));
+    let _streams_of_a = a.create_message_streams(topics).unwrap();
+    let alone = [("orders/0", "a-0"), ("clicks/0", "a-0")];
+    settles(&cluster, "g", &alone);
+
+    let other = round_robin(&cluster, "g", "b", RoundRobinVersion::V0_8_2);
+    let b = connect(other.rebalance_max_retries(1_000));
+    std::thread::scope(|scope| {
+        let joining = scope.spawn(|| b.create_message_streams(topics));
+        let tells = |member: &ConsumerConnector| match member.state() {
+            ConnectorState::Rebalancing { last_failure, .. } => {
+                last_failure.is_some_and(|failure| failure.contains("is owned by g_"))
+            }
+            _ => false,
+        };
+        wait_until("one of them tells of the other", || tells(&a) || tells(&b));
+        b.shutdown();
+        // Whoever was there first has it, so both ends are possible.
+        let _ = joining.join().unwrap();
+    });
+    settles(&cluster, "g", &alone);
 }
 
 #[test]

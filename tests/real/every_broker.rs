@@ -73,6 +73,7 @@ mod own {
     on_every_broker! {
         crate::bad_messages::a_message_larger_than_the_fetch_is_told_or_arrives_and_the_rest_goes_on,
         crate::consuming::what_the_producer_of_the_brokers_version_wrote_arrives,
+        crate::embedded_brokers::embedded_brokers_tell_the_offsets_of_a_group_in_the_bytes_of_real_ones,
         crate::newer_formats::messages_have_the_time_that_their_topic_wants,
         crate::offsets_in_kafka::offsets_are_asked_for_in_the_version_that_tells_errors_of_the_group_where_it_is_served,
         crate::positions::the_original_reads_the_offsets_that_ours_have_stored,

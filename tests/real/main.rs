@@ -29,6 +29,7 @@ mod kzc;
 mod migration;
 mod mixed_filters;
 mod mixed_groups;
+mod mixed_round_robin;
 mod newer_formats;
 mod offsets_in_kafka;
 mod on_first_brokers;

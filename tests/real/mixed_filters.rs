@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::ConsumerConfig;
+use kafka_zk_consumer::RoundRobinVersion;
 use kafka_zk_consumer::TopicFilter;
 use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
-use kafka_zk_consumer::java_hash;
 
+use crate::mixed_round_robin::dealt;
+use crate::mixed_round_robin::store_offsets;
 use crate::scenarios::member::Numbers;
 use crate::scenarios::member::OffsetWatch;
 use crate::scenarios::member::Process;
@@ -35,6 +37,9 @@ const GROUP: &str = "filtered";
 /// Topics with their partitions; the last one comes when the group is at work.
 const TOPICS: [(&str, i32); 3] = [("orders-eu", 4), ("orders-us", 3), ("orders-asia", 5)];
 const WHITELIST: &str = r"orders-(eu|us|a\w++)";
+/// Members of 1.0.1 and later register the backslashes of a filter doubled, and then nobody, themselves included, takes
+/// `\w` for a letter.
+const WHITELIST_OF_LATER_ONES: &str = "orders-(eu|us|a[a-z]++)";
 /// The comma becomes another `|`.
 const BLACKLIST: &str = "bills,returns.*";
 const PACE: Duration = Duration::from_millis(20);
@@ -43,7 +48,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strategy {
     Range,
-    RoundRobin,
+    RoundRobin(RoundRobinVersion),
 }
 
 #[test]
@@ -53,7 +58,8 @@ fn filters_of_0_8_2_2_and_ours_share_topics_by_range() {
 
 #[test]
 fn filters_of_0_8_2_2_and_ours_share_topics_by_round_robin() {
-    share(KafkaVersion::V0_8_2_2, Strategy::RoundRobin);
+    let rule = Strategy::RoundRobin(RoundRobinVersion::V0_8_2);
+    share(KafkaVersion::V0_8_2_2, rule);
 }
 
 #[test]
@@ -63,21 +69,38 @@ fn filters_of_0_9_0_1_and_ours_share_topics_by_range() {
 
 #[test]
 fn filters_of_0_9_0_1_and_ours_share_topics_by_round_robin() {
-    share(KafkaVersion::V0_9_0_1, Strategy::RoundRobin);
+    let rule = Strategy::RoundRobin(RoundRobinVersion::V0_8_2);
+    share(KafkaVersion::V0_9_0_1, rule);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn filters_of_0_10_2_2_and_ours_share_topics_by_round_robin() {
+    let rule = Strategy::RoundRobin(RoundRobinVersion::V0_10_2);
+    share(KafkaVersion::V0_10_2_2, rule);
+}
+
+#[test]
+#[ignore = "for tests/run.sh --all-brokers"]
+fn filters_of_1_1_1_and_ours_share_topics_by_round_robin() {
+    let rule = Strategy::RoundRobin(RoundRobinVersion::V1_0);
+    share(KafkaVersion::V1_1_1, rule);
 }
 
 fn share(version: KafkaVersion, strategy: Strategy) {
     let cluster = RealCluster::start(version, 1);
     let shell = cluster.shell();
     for (topic, partitions) in TOPICS {
-        store_offsets(&shell, topic, partitions);
+        store_offsets(&shell, GROUP, topic, partitions);
     }
     cluster.create_topic("bills", 2, 1);
     cluster.create_topic("returns-us", 2, 1);
     let mirrored = EmbeddedCluster::builder()
         .version(match version {
             KafkaVersion::V0_8_2_2 => BrokerVersion::V0_8_2,
-            _ => BrokerVersion::V0_9_0,
+            KafkaVersion::V0_9_0_1 => BrokerVersion::V0_9_0,
+            KafkaVersion::V0_10_2_2 => BrokerVersion::V0_10_2,
+            _ => BrokerVersion::V1_1,
         })
         .start()
         .unwrap();
@@ -98,7 +121,13 @@ fn share(version: KafkaVersion, strategy: Strategy) {
         OffsetWatch::start(&cluster.connect_string(), GROUP, topic, partitions)
     });
 
-    let mut ours = vec![join(&cluster, strategy, "b", ["--whitelist", WHITELIST], 2)];
+    let mut ours = vec![join(
+        &cluster,
+        strategy,
+        "b",
+        ["--whitelist", whitelist(version)],
+        2,
+    )];
     settles(&shell, strategy, &present, 2);
     wait_for_progress("the first of ours", || ours[0].lines().len());
 
@@ -151,22 +180,11 @@ fn share(version: KafkaVersion, strategy: Strategy) {
     println!("{sent} messages, {} repeats", total - sent);
 }
 
-/// What the rule of round robin says, written anew from its description: members of 0.8.2 to 0.11.
-fn round_robin(topics: &[(&str, i32)], threads: &[&str]) -> BTreeMap<(String, i32), String> {
-    let mut threads = threads.to_vec();
-    threads.sort_unstable();
-    let mut deck: Vec<(i32, String, i32)> = Vec::new();
-    for (topic, partitions) in topics {
-        for partition in 0..*partitions {
-            let hash = java_hash(&format!("[{topic},{partition}]"));
-            deck.push((hash, (*topic).to_owned(), partition));
-        }
+fn whitelist(original: KafkaVersion) -> &'static str {
+    match original >= KafkaVersion::V1_1_1 {
+        true => WHITELIST_OF_LATER_ONES,
+        false => WHITELIST,
     }
-    deck.sort();
-    let dealt = deck.into_iter().zip(threads.iter().cycle());
-    dealt
-        .map(|((_, topic, partition), thread)| ((topic, partition), (*thread).to_owned()))
-        .collect()
 }
 
 /// Waits until so many threads are registered and own what they should.
@@ -185,7 +203,7 @@ fn settles(shell: &ZooKeeperShell, strategy: Strategy, topics: &[(&str, i32)], c
         }
         let expected = match strategy {
             _ if threads.len() != count => BTreeMap::new(),
-            Strategy::RoundRobin => round_robin(topics, &names),
+            Strategy::RoundRobin(version) => dealt(version, topics, &names, |_, _| true),
             Strategy::Range => topics
                 .iter()
                 .flat_map(|(topic, partitions)| {
@@ -222,31 +240,18 @@ fn threads(shell: &ZooKeeperShell) -> Vec<String> {
     threads
 }
 
-/// So that nobody begins at the end of a partition, which the original's tool cannot be told not to.
-fn store_offsets(shell: &ZooKeeperShell, topic: &str, partitions: i32) {
-    let mut path = String::new();
-    for part in ["consumers", GROUP, "offsets", topic] {
-        path = format!("{path}/{part}");
-        if !shell.exists(&path) {
-            shell.create(&path, "").unwrap();
-        }
-    }
-    for partition in 0..partitions {
-        shell.create(&format!("{path}/{partition}"), "0").unwrap();
-    }
-}
-
 fn properties(strategy: Strategy) -> Vec<(&'static str, &'static str)> {
     let strategy = match strategy {
         Strategy::Range => "range",
-        Strategy::RoundRobin => "roundrobin",
+        Strategy::RoundRobin(_) => "roundrobin",
     };
     vec![
         ("group.id", GROUP),
         ("zookeeper.session.timeout.ms", "4000"),
         ("zookeeper.sync.time.ms", "200"),
         ("rebalance.backoff.ms", "500"),
-        ("rebalance.max.retries", "20"),
+        // A mirror of 1.1.1 gives its partitions up only when its stream has waited ten seconds for a message.
+        ("rebalance.max.retries", "60"),
         ("auto.commit.interval.ms", "500"),
         ("refresh.leader.backoff.ms", "100"),
         ("partition.assignment.strategy", strategy),
@@ -271,6 +276,9 @@ fn join(
     for (key, value) in properties(strategy) {
         command.args(["--property", &format!("{key}={value}")]);
     }
+    if let Strategy::RoundRobin(version) = strategy {
+        command.args(["--property", &format!("roundrobin.version={version}")]);
+    }
     Process::start(&mut command)
 }
 
@@ -285,7 +293,7 @@ fn mirror_maker(
     let target: Vec<String> = target.bootstrap().iter().map(ToString::to_string).collect();
     MirrorMaker::start(
         cluster.version(),
-        WHITELIST,
+        whitelist(cluster.version()),
         2,
         &properties,
         &target.join(","),

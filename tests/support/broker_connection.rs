@@ -14,6 +14,14 @@ const REPLICA_NOT_AVAILABLE: i16 = 9;
 /// Of a broker that does not know yet, or no more, that it leads a partition.
 const NOT_THE_LEADER: [i16; 3] = [3, 5, 6];
 
+/// What [`BrokerConnection::answer_to_offset_fetch`] asks about.
+#[derive(Clone, Copy, Debug)]
+pub enum WantedOffsets {
+    All,
+    None,
+    Of(&'static str, i32),
+}
+
 /// A connection to one broker.
 pub struct BrokerConnection {
     socket: TcpStream,
@@ -129,6 +137,24 @@ impl BrokerConnection {
         }
         offsets.sort_unstable();
         Ok(offsets.into_iter().map(|(_, offset)| offset).collect())
+    }
+
+    /// The whole answer to an OffsetFetch about one partition, about none, or, from version 2 on, about all that the
+    /// group has.
+    pub fn answer_to_offset_fetch(
+        &mut self,
+        version: i16,
+        group: &str,
+        wanted: &WantedOffsets,
+    ) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        put_string(&mut body, group);
+        match wanted {
+            WantedOffsets::All => body.extend_from_slice(&(-1_i32).to_be_bytes()),
+            WantedOffsets::None => body.extend_from_slice(&0_i32.to_be_bytes()),
+            WantedOffsets::Of(topic, partition) => put_topic(&mut body, topic, *partition),
+        }
+        Ok(self.exchange(OFFSET_FETCH, version, &body)?.bytes)
     }
 
     pub(super) fn exchange(

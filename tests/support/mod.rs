@@ -51,6 +51,7 @@ pub use any_cluster::Cluster;
 pub use any_cluster::PartitionState;
 pub use any_cluster::Version;
 pub use broker_connection::BrokerConnection;
+pub use broker_connection::WantedOffsets;
 pub use cluster::RealCluster;
 pub use components::Components;
 pub use console_consumer::ConsoleConsumer;
