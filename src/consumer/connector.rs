@@ -193,8 +193,8 @@ impl ConsumerConnector {
         self.parts.metadata.view()
     }
 
-    /// Waits at most `timeout` for a view newer than version `known`. The leader finder makes one whenever
-    /// a partition is without leader.
+    /// Waits at most `timeout` for a view newer than version `known`; `None` when there is none by then, and at the
+    /// shutdown. The leader finder makes one whenever a partition is without leader.
     pub fn await_cluster_view(&self, known: u64, timeout: Duration) -> Option<Arc<ClusterView>> {
         self.parts
             .metadata

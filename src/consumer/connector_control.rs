@@ -43,7 +43,7 @@ impl ConsumerConnector {
     ///
     /// Offsets are read from and stored under the group's name all the same; whoever else consumes the same partitions
     /// under that name overwrites them. A lost ZooKeeper session does not stop the delivery, since there is no owner
-    /// who could take over; commits fail until ZooKeeper is back. A connector creates streams once, in this way or
+    /// who could take over; commits to ZooKeeper fail until it is back. A connector creates streams once, in this way or
     /// with [`create_message_streams`](Self::create_message_streams).
     ///
     /// To start elsewhere than at the stored offset, [`seek`](Self::seek) before the streams are read.

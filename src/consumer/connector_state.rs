@@ -26,7 +26,8 @@ pub enum ConnectorState {
     },
     /// Waits for a broker to register in ZooKeeper.
     WaitingForBrokers,
-    /// Goes on consuming while ZooKeeper is out of reach, until the session may have ended.
+    /// Goes on consuming while ZooKeeper is out of reach: in a group until the session may have ended, and with
+    /// partitions that were chosen without it for as long as that takes.
     Disconnected,
     /// Has given up its partitions, because the ZooKeeper session ended or may have ended; waits for ZooKeeper.
     SessionLost,

@@ -224,7 +224,7 @@ impl Fetcher {
             .shared
             .consumer
             .fetch_into(session, &mut wanted, &mut answers);
-        let handled = answers.finish(outcome.as_ref().ok().map(|outcome| outcome.absence));
+        let handled = answers.finish(outcome.as_ref().ok().copied());
         self.take_turns(&asked_for, &handled.delivered);
         match outcome {
             Ok(_) => {

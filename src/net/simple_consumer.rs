@@ -87,17 +87,6 @@ pub struct SimpleConsumer {
     channel: Mutex<RequestChannel>,
 }
 
-/// What [`SimpleConsumer::fetch_into`] learns beside the partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FetchOutcome {
-    /// How long a quota held the answer back; `None` where the version does not say.
-    pub(crate) throttle_time: Option<Duration>,
-    /// Size of the answer, without size prefix and correlation id.
-    pub(crate) response_bytes: usize,
-    /// What it means that the answer lacks a partition that was asked for.
-    pub(crate) absence: Absence,
-}
-
 /// What it means that an answer lacks a partition that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
@@ -181,7 +170,8 @@ impl SimpleConsumer {
         )
     }
 
-    /// Asks for messages and gives each partition to `sink` while the answer arrives.
+    /// Asks for messages and gives each partition to `sink` while the answer arrives. Returns what it means that the
+    /// answer lacks one.
     ///
     /// `wanted` names all partitions each time; `session`, which belongs to the caller alone, leaves out what the
     /// broker remembers.
@@ -197,7 +187,7 @@ impl SimpleConsumer {
         session: &mut FetchSession,
         wanted: &mut FetchRequest,
         sink: &mut dyn FetchSink,
-    ) -> Result<FetchOutcome, Error> {
+    ) -> Result<Absence, Error> {
         self.check_wait(wanted)?;
         let handed = Cell::new(false);
         let mut sink = Watched {
@@ -390,28 +380,21 @@ fn fetch_once(
     session: &mut FetchSession,
     wanted: &mut FetchRequest,
     sink: &mut Watched<'_>,
-) -> Result<FetchOutcome, Error> {
+) -> Result<Absence, Error> {
     let max_response_bytes = largest_answer(version, wanted);
     let is_incremental = session.is_incremental();
     let request = session.request(version, wanted);
-    let (header, response_bytes) =
-        channel.exchange(request, version, max_response_bytes, |body| {
-            let response_bytes = body.remaining();
-            let header = read_fetch_response(version, body, sink)?;
-            Ok((header, response_bytes))
-        })?;
+    let header = channel.exchange(request, version, max_response_bytes, |body| {
+        read_fetch_response(version, body, sink)
+    })?;
     session.answered(&header);
     if let Some(code) = header.error {
         return Err(channel.refused(FetchRequest::API, code));
     }
-    Ok(FetchOutcome {
-        throttle_time: header.throttle_time,
-        response_bytes,
-        absence: match is_incremental {
-            _ if is_emptied_by_quota(&header, sink) => Absence::Untold,
-            true => Absence::NoNews,
-            false => Absence::Failed,
-        },
+    Ok(match is_incremental {
+        _ if is_emptied_by_quota(&header, sink) => Absence::Untold,
+        true => Absence::NoNews,
+        false => Absence::Failed,
     })
 }
 

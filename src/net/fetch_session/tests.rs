@@ -13,7 +13,6 @@ use crate::net::SimpleConsumer;
 use crate::net::SimpleConsumerOptions;
 use crate::net::fake_broker::FakeBroker;
 use crate::net::fake_broker::FakeBrokerBuilder;
-use crate::net::simple_consumer::FetchOutcome;
 use crate::protocol::ApiVersion;
 use crate::protocol::ApiVersionsRequest;
 use crate::protocol::ApiVersionsResponse;
@@ -83,7 +82,7 @@ impl Bench {
         self.answers.lock().extend(answers);
     }
 
-    fn fetch(&mut self, wanted: &[(i32, i64)]) -> Result<FetchOutcome, Error> {
+    fn fetch(&mut self, wanted: &[(i32, i64)]) -> Result<Absence, Error> {
         let mut request = FetchRequest::default();
         for (partition, offset) in wanted {
             request = request.fetch(orders(*partition), *offset, 1 << 20);
@@ -93,7 +92,7 @@ impl Bench {
     }
 
     fn absence(&mut self, wanted: &[(i32, i64)]) -> Absence {
-        self.fetch(wanted).unwrap().absence
+        self.fetch(wanted).unwrap()
     }
 
     /// What the broker was asked since the last call.
