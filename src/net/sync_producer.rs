@@ -217,19 +217,21 @@ mod tests {
 
     #[test]
     fn what_may_have_been_written_is_never_sent_again() {
-        let faults: [fn(&Received, &mut TcpStream) -> Then; 4] = [
-            |_, _| Then::HangUp,
-            |_, _| Then::Reset,
-            |_, stream| await_hang_up(stream),
-            |received, stream| {
+        type Fault = fn(&Received, &mut TcpStream) -> Then;
+        // A socket that gives up has to leave a busy machine the time to take the request in.
+        let faults: [(Duration, Fault); 4] = [
+            (LONG, |_, _| Then::HangUp),
+            (LONG, |_, _| Then::Reset),
+            (10 * SHORT, |_, stream| await_hang_up(stream)),
+            (LONG, |received, stream| {
                 let frame = received.frame(&ProduceResponse::default());
                 stream.write_all(&frame[..6]).unwrap();
                 Then::HangUp
-            },
+            }),
         ];
-        for fault in faults {
+        for (timeout, fault) in faults {
             let broker = FakeBroker::handling::<ProduceRequest>(fault);
-            let producer = producer_of(broker.address(), SHORT);
+            let producer = producer_of(broker.address(), timeout);
             let error = producer.send(&request(RequiredAcks::Leader)).unwrap_err();
             assert!(matches!(error, Error::Broker { .. }), "{error:?}");
             assert_eq!(broker.received().len(), 1);
