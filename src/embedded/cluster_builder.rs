@@ -129,21 +129,23 @@ impl ClusterBuilder {
         self
     }
 
-    /// `log.segment.bytes`: no fetch reaches beyond the end of a segment. Default 1 GiB.
+    /// `log.segment.bytes`: no fetch reaches beyond the end of a segment. Default 1 GiB. That of committed offsets is
+    /// always 100 MiB.
     #[must_use]
     pub fn log_segment_bytes(mut self, bytes: usize) -> Self {
         self.settings.log_segment_bytes = bytes;
         self
     }
 
-    /// `log.retention.bytes`: above that the oldest segments of a partition go. Default: all stay.
+    /// `log.retention.bytes`: above that the oldest segments of a partition go, but for committed offsets. Default: all
+    /// stay.
     #[must_use]
     pub fn log_retention_bytes(mut self, bytes: usize) -> Self {
         self.settings.log_retention_bytes = Some(bytes);
         self
     }
 
-    /// `log.retention.ms`: segments that were last written so long ago go. Default: all stay.
+    /// `log.retention.ms`: segments that were last written so long ago go, but for committed offsets. Default: all stay.
     #[must_use]
     pub fn log_retention(mut self, time: Duration) -> Self {
         self.settings.log_retention_time = Some(time);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use parking_lot::Condvar;
 use parking_lot::Mutex;
@@ -19,6 +20,9 @@ use crate::thread::StopSignal;
 
 /// Name of the topic that keeps committed offsets.
 pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// `offsets.topic.segment.bytes`
+const OFFSETS_SEGMENT_BYTES: usize = 100 << 20;
 
 /// Brokers, topics, and the logs of all replicas.
 #[derive(Debug)]
@@ -93,6 +97,14 @@ impl ClusterState {
         latest.min(self.settings.message_format.unwrap_or(latest))
     }
 
+    /// Of the logs of a topic. As in Kafka, a commit need not fit into the segments of messages.
+    pub(super) fn segment_bytes(&self, topic: &str) -> usize {
+        match topic == OFFSETS_TOPIC {
+            true => OFFSETS_SEGMENT_BYTES,
+            false => self.settings.log_segment_bytes,
+        }
+    }
+
     pub(super) fn is_registered(&self, broker: i32) -> bool {
         self.brokers.get(&broker).is_some_and(|b| b.is_registered)
     }
@@ -143,6 +155,17 @@ impl ClusterState {
             }
         }
         changed
+    }
+
+    /// Lets old segments go. As in Kafka, those of committed offsets stay however old: a group may have been quiet.
+    pub(super) fn retain(&mut self, most: Option<usize>, oldest: Option<SystemTime>) {
+        let topics = self.topics.iter_mut();
+        for (topic, partitions) in topics.filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
+            for (partition, number) in partitions.iter_mut().zip(0..) {
+                partition.retain(most, oldest);
+                save(partition, &TopicPartition::new(topic.as_str(), number));
+            }
+        }
     }
 }
 

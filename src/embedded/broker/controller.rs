@@ -172,7 +172,8 @@ impl Controller {
         outside.announcements.set_epoch(epoch);
         let mut names = Vec::new();
         for topic in topics {
-            let partitions = topic.restore(folder, settings.log_segment_bytes, &is_coming)?;
+            let segment_bytes = self.shared.read(|state| state.segment_bytes(&topic.name));
+            let partitions = topic.restore(folder, segment_bytes, &is_coming)?;
             let count = i32::try_from(partitions.len()).unwrap_or(i32::MAX);
             outside.announcements.add_topic(&topic.name, 0..count);
             names.push(topic.name.clone());
@@ -312,12 +313,7 @@ impl Controller {
             return;
         }
         let oldest = time.and_then(|time| SystemTime::now().checked_sub(time));
-        self.shared.change(|state| {
-            state.change_all(|partition, _| {
-                partition.retain(most, oldest);
-                false
-            })
-        });
+        self.shared.change(|state| state.retain(most, oldest));
     }
 }
 

@@ -152,7 +152,7 @@ fn check(
     if acks == RequiredAcks::All && partition.isr().len() < settings.min_insync_replicas {
         return Err(ErrorCode::NotEnoughReplicas);
     }
-    match set.len() > settings.log_segment_bytes {
+    match set.len() > state.segment_bytes(of.topic()) {
         true => Err(ErrorCode::RecordListTooLarge),
         false => Ok(()),
     }

@@ -59,9 +59,8 @@ pub(super) fn new_partitions(
     let settings = &state.settings;
     let numbered = (first..).zip(assignment);
     let partitions = numbered.map(|(number, replicas)| {
-        let mut partition = Partition::new(replicas, settings.log_segment_bytes, |id| {
-            state.is_running(id)
-        });
+        let segment_bytes = state.segment_bytes(topic);
+        let mut partition = Partition::new(replicas, segment_bytes, |id| state.is_running(id));
         if let Some(folder) = &settings.log_dir {
             let folder = folder.join(topic).join(number.to_string());
             let store = PartitionStore::create(&folder);

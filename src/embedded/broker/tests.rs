@@ -688,6 +688,36 @@ fn old_segments_go_by_size() {
     assert_eq!(cluster.describe().partition("seg", 0).unwrap().log_end, 12);
 }
 
+/// A cluster that was told to keep few messages let go of what groups had committed, too: their next coordinator did
+/// not know of them, and their members began anew. And a segment that was too small for a commit had it refused.
+#[test]
+fn what_groups_have_committed_neither_goes_with_old_messages_nor_has_to_fit_into_their_segments() {
+    let builder = EmbeddedCluster::builder()
+        .log_segment_bytes(100)
+        .log_retention_bytes(100);
+    let cluster = with_offsets_topic(builder);
+    let mut client = Client::of(&cluster, 0);
+    client.replay("k082-offset-commit-v1");
+    for _ in 0..10 {
+        client.replay("k082-offset-commit-v1-timestamp");
+        cluster.produce("multi", 0, ["x".repeat(50)]).unwrap();
+    }
+    let log_start = |topic, partition| {
+        let description = cluster.describe();
+        description.partition(topic, partition).unwrap().log_start
+    };
+    wait_until("old messages go", || log_start("multi", 0) > 5);
+    assert_eq!(log_start("__consumer_offsets", 3), 0);
+    cluster.stop(0).unwrap();
+    let mut other = Client::of(&cluster, 1);
+    other.send("k082-offset-fetch-v1");
+    let answer = other.receive().unwrap();
+    let mut body = Reader::new(&answer[4..]);
+    let answer = OffsetFetchResponse::decode(1, &mut body).unwrap();
+    let offsets = answer.partitions.iter().map(|p| p.offset);
+    assert_eq!(offsets.flatten().count(), 3, "{answer:?}");
+}
+
 #[test]
 fn a_killed_leader_loses_nothing_that_was_acknowledged() {
     let cluster = EmbeddedCluster::builder()
