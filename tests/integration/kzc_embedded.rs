@@ -114,6 +114,7 @@ fn the_demo_ends_with_the_verdict_that_nothing_was_lost() {
     assert_eq!(status, 0, "{stdout}\n{stderr}");
     for part in [
         "member-1 joins the group",
+        "member-1: owns 0 1 2 3 4 5",
         "broker 2 is killed",
         "broker 2 comes back",
         "member-1 leaves",
@@ -131,6 +132,33 @@ fn the_demo_ends_with_the_verdict_that_nothing_was_lost() {
     };
     assert!(count("written   ") > 100, "{stdout}");
     assert!(count("read   ") >= count("written   "), "{stdout}");
+}
+
+/// The last table flashed up below the verdict once for each of its lines, and was taken away again.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_the_demo_is_live_until_the_verdict() {
+    let command = format!(
+        "stty cols 100 rows 30; {} demo --seconds 3",
+        env!("CARGO_BIN_EXE_kzc")
+    );
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    let (live, verdict) = shown.split_once("Verdict\r\n").unwrap();
+    for part in [
+        "\u{1b}[",
+        "\u{2588}",
+        "member-1: owns 0 1; fetcher-",
+        "/s, lag ",
+    ] {
+        assert!(live.contains(part), "no {part:?} in\n{live}");
+    }
+    assert!(verdict.contains("  lost      0\r\n"), "{verdict}");
+    assert!(!verdict.contains('\u{1b}'), "{verdict:?}");
 }
 
 #[test]

@@ -14,9 +14,11 @@ use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Event;
 use kafka_zk_consumer::Events;
 use kafka_zk_consumer::MessageStream;
+use kafka_zk_consumer::TopicPartition;
 
 use crate::cli::demo::ledger::Ledger;
 use crate::cli::demo::screen::Screen;
+use crate::cli::demo::status::numbers;
 use crate::cli::demo::verdict::Rebalance;
 use crate::cli::failure::Failure;
 
@@ -184,13 +186,18 @@ impl Teller {
                 generation,
                 owned,
                 took,
-            } => self.ledger.rebalanced(Rebalance {
-                member: self.member.clone(),
-                generation,
-                trigger: self.trigger.clone(),
-                partitions: owned.len(),
-                took,
-            }),
+            } => {
+                let owned: Vec<i32> = owned.iter().map(TopicPartition::partition).collect();
+                let owns = format!("{}: owns {}", self.member, numbers(&owned));
+                self.screen.tell(&owns);
+                self.ledger.rebalanced(Rebalance {
+                    member: self.member.clone(),
+                    generation,
+                    trigger: self.trigger.clone(),
+                    partitions: owned.len(),
+                    took,
+                });
+            }
             _ => {}
         }
     }

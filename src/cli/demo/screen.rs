@@ -109,6 +109,8 @@ impl Screen {
     pub(super) fn close(&self) {
         if let Display::Live { all, .. } = &self.display {
             let _ = all.clear();
+            // Or each line, as it goes, draws those that are left once more.
+            all.set_draw_target(ProgressDrawTarget::hidden());
         }
     }
 }

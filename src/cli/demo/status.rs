@@ -105,7 +105,8 @@ fn member_line(member: &Member, rate: u64) -> String {
     )
 }
 
-fn numbers(partitions: &[i32]) -> String {
+/// The numbers of partitions in words.
+pub(super) fn numbers(partitions: &[i32]) -> String {
     if partitions.is_empty() {
         return String::from("nothing");
     }
