@@ -37,6 +37,11 @@ pub(crate) fn demo(arguments: &DemoArguments, ending: &Ending) -> Result<(), Fai
     let result = perform(arguments, ending, &ledger, &screen);
     screen.close();
     result?;
+    judge(&ledger)
+}
+
+/// Prints the verdict.
+fn judge(ledger: &Ledger) -> Result<(), Failure> {
     let verdict = ledger.verdict();
     // Of no use to a closed pipe; the exit status says the most important.
     let _ = writeln!(io::stdout(), "\n{verdict}");
@@ -77,4 +82,51 @@ fn perform(
     }
     stage.clear();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::demo::ledger::Progress;
+    use std::process::ExitCode;
+
+    #[track_caller]
+    fn wait_until(what: &str, ledger: &Ledger, is_so: impl Fn(Progress) -> bool) {
+        let deadline = Instant::now() + LAST_MESSAGES;
+        while !is_so(ledger.progress()) {
+            let progress = ledger.progress();
+            assert!(Instant::now() < deadline, "{what}: {progress:?}");
+            thread::yield_now();
+        }
+    }
+
+    /// Nobody had ever seen the demo find that something is missing.
+    #[test]
+    fn messages_that_were_acknowledged_and_never_read_end_the_demo_with_status_1() {
+        let arguments = DemoArguments {
+            seconds: Duration::from_secs(1),
+            brokers: 1,
+            members: 1,
+        };
+        let (ledger, screen) = (
+            Arc::new(Ledger::default()),
+            Arc::new(Screen::new(arguments.seconds)),
+        );
+        let mut stage = Stage::set(&arguments, &ledger, &screen).unwrap();
+        let mut writer = Writer::start(TOPIC, stage.cluster().bootstrap(), &ledger).unwrap();
+        wait_until("messages", &ledger, |progress| progress.written >= 100);
+        writer.finish();
+        let written = stage.cluster().describe();
+        let lost = written.partition(TOPIC, 0).unwrap().log_end - 1;
+        stage.cluster().truncate(TOPIC, 0, 1).unwrap();
+        stage.join().unwrap();
+        let lost = u64::try_from(lost).unwrap();
+        wait_until("what is left", &ledger, |progress| progress.unread == lost);
+        stage.clear();
+        let failure = judge(&ledger).unwrap_err();
+        assert!(lost > 0);
+        let named = format!("{lost} messages lost: ");
+        assert!(failure.text().starts_with(&named), "{}", failure.text());
+        assert_eq!(failure.exit_code(), ExitCode::FAILURE);
+    }
 }
