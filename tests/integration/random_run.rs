@@ -11,7 +11,7 @@
 //! - From claim to release, a member gets the messages of a partition one after the other, without gap or repetition.
 //! - After each quiet, every partition has one living owner, every acknowledged message has been delivered, and the
 //!   stored offsets are the ends of the logs.
-//! - Joining, leaving and settling take no longer than the bounds below.
+//! - Joining, leaving, settling, and every call on a stream or a connector take no longer than the bounds below.
 
 mod driver;
 mod member;
@@ -32,6 +32,8 @@ const GROUP: &str = "g";
 const LEAVE_LIMIT: Duration = Duration::from_secs(8);
 /// A start: connecting, and the attempts of the first rebalance, to which ZooKeeper may not answer.
 const JOIN_LIMIT: Duration = Duration::from_secs(20);
+/// A call on a stream, beyond the time that it was given, and any other call of an application that need not wait.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
 /// From the end of all disturbance until nothing is left to do.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 

@@ -17,6 +17,7 @@ use kafka_zk_consumer::embedded::AnswerFault;
 use kafka_zk_consumer::embedded::Api;
 use kafka_zk_consumer::embedded::ConnectionFault;
 
+use crate::random_run::CALL_LIMIT;
 use crate::random_run::GROUP;
 use crate::random_run::JOIN_LIMIT;
 use crate::random_run::LEAVE_LIMIT;
@@ -44,7 +45,7 @@ struct Job {
 /// How a job ended.
 enum Ended {
     Joined(u64, Box<Result<Member, Error>>),
-    Left(u64),
+    Done(u64),
 }
 
 pub(super) struct Driver {
@@ -191,7 +192,7 @@ impl Driver {
         let ended = self.ended.0.clone();
         std::thread::spawn(move || {
             member.leave();
-            let _ = ended.send(Ended::Left(number));
+            let _ = ended.send(Ended::Done(number));
         });
     }
 
@@ -239,8 +240,7 @@ impl Driver {
                 member.stall(stream, true);
             }
             _ => {
-                self.note(format!("{} goes on", member.id));
-                member.resume();
+                self.call(format!("{} goes on", member.id), move || member.resume());
             }
         }
     }
@@ -251,13 +251,11 @@ impl Driver {
             return;
         };
         let owned = member.connector.owned_partitions();
-        if let Some(partition) = self.random.choice(&owned).cloned()
-            && member
-                .connector
-                .pause(std::slice::from_ref(&partition))
-                .is_ok()
-        {
-            self.note(format!("{} pauses {partition}", member.id));
+        if let Some(partition) = self.random.choice(&owned).cloned() {
+            self.call(format!("{} pauses {partition}", member.id), move || {
+                // By then a rebalance may have taken it away.
+                let _ = member.connector.pause(&[partition]);
+            });
         }
     }
 
@@ -397,7 +395,9 @@ impl Driver {
         for broker in 0..BROKERS {
             self.world.cluster.heal(broker).unwrap();
         }
-        self.members.iter().for_each(|member| member.resume());
+        for member in self.members.clone() {
+            self.call(format!("{} goes on", member.id), move || member.resume());
+        }
         let deadline = Instant::now() + SETTLE_LIMIT;
         self.await_jobs();
         while self.members.is_empty() && Instant::now() < deadline {
@@ -497,6 +497,16 @@ impl Driver {
         number
     }
 
+    /// A call that need not wait for anybody.
+    fn call(&mut self, what: String, run: impl FnOnce() + Send + 'static) {
+        let number = self.begin(|_| what.clone(), CALL_LIMIT);
+        let ended = self.ended.0.clone();
+        std::thread::spawn(move || {
+            run();
+            let _ = ended.send(Ended::Done(number));
+        });
+    }
+
     fn await_jobs(&mut self) {
         while !self.jobs.is_empty() && !self.world.record.is_violated() {
             self.look_after_jobs(Instant::now() + Duration::from_millis(20));
@@ -515,7 +525,7 @@ impl Driver {
                         Err(error) => self.note(format!("m{number} cannot join: {error}")),
                     }
                 }
-                Ok(Ended::Left(number)) => self.end(number),
+                Ok(Ended::Done(number)) => self.end(number),
                 Err(_) => break,
             }
         }

@@ -15,6 +15,7 @@ use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::StreamError;
 use parking_lot::Mutex;
 
+use crate::random_run::CALL_LIMIT;
 use crate::random_run::TOPIC;
 use crate::random_run::record::Delivery;
 use crate::random_run::record::Record;
@@ -162,6 +163,11 @@ impl Reader {
                     .map(|next| next.map(|one| vec![one])),
                 _ => stream.next_batch(20, wait),
             };
+            let took = asked.elapsed();
+            if took > wait + CALL_LIMIT {
+                let what = format!("a stream of {} took {took:?} for {wait:?}", self.member);
+                self.record.violation(what);
+            }
             match next {
                 Some(Ok(messages)) => self.keep(messages, asked),
                 Some(Err(StreamError::Timeout)) => {}
