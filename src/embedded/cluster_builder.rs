@@ -145,7 +145,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// `log.retention.ms`: segments that were last written so long ago go, but for committed offsets. Default: all stay.
+    /// `log.retention.ms`: segments that were last written so long ago go, the last one too, but for committed offsets.
+    /// Default: all stay.
     #[must_use]
     pub fn log_retention(mut self, time: Duration) -> Self {
         self.settings.log_retention_time = Some(time);

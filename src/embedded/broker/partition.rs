@@ -293,6 +293,8 @@ impl Partition {
     pub(super) fn retain(&mut self, most: Option<usize>, oldest: Option<SystemTime>) {
         let logs = self.logs.values_mut();
         logs.for_each(|log| log.retain(most, oldest));
+        let log_start = self.leading_log().map_or(0, PartitionLog::log_start);
+        self.high_watermark = self.high_watermark.max(log_start);
     }
 
     /// Damages the leader's copy of the message at `offset`. `false` when there is none.

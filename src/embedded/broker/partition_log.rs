@@ -245,17 +245,19 @@ impl PartitionLog {
         }
     }
 
-    /// Drops the oldest segments while the others have `most` bytes or more, and those last changed before `oldest`.
-    /// The segment that is appended to stays.
+    /// Drops the oldest segments while the others have `most` bytes or more, and those last changed before `oldest`. As
+    /// in Kafka, age takes the segment that is appended to as well; the log is empty then, and goes on.
     pub(super) fn retain(&mut self, most: Option<usize>, oldest: Option<SystemTime>) {
-        while self.segments.len() > 1 {
-            let Some(first) = self.segments.front() else {
-                return;
-            };
+        while let Some(first) = self.segments.front() {
             let others = self.size().saturating_sub(first.bytes);
-            let is_too_much = most.is_some_and(|most| others >= most);
+            let is_last = self.segments.len() == 1;
+            let is_too_much = !is_last && most.is_some_and(|most| others >= most);
             let is_too_old = oldest.is_some_and(|oldest| first.modified < oldest);
-            if !is_too_much && !is_too_old {
+            if !is_too_much && !is_too_old || is_last && first.entries.is_empty() {
+                return;
+            }
+            if is_last {
+                *self = Self::starting_at(self.log_end, self.segment_bytes);
                 return;
             }
             self.segments.pop_front();
@@ -439,13 +441,17 @@ mod tests {
     }
 
     #[test]
-    fn retention_drops_whole_segments_but_never_the_last() {
+    fn retention_drops_whole_segments_and_the_last_one_for_its_age_alone() {
         let mut log = log(&[0, 1, 2, 3, 4, 5, 6]);
         log.retain(Some(40), None);
         assert_eq!((log.log_start(), log.size()), (3, 40));
         let after = SystemTime::now() + Duration::from_secs(1);
-        log.retain(None, Some(after));
+        log.retain(Some(0), None);
         assert_eq!((log.log_start(), log.size()), (6, 10));
+        log.retain(None, Some(after));
+        assert_eq!((log.log_start(), log.log_end(), log.size()), (7, 7, 0));
+        log.retain(None, Some(after));
+        assert_eq!((log.log_start(), log.log_end(), log.size()), (7, 7, 0));
     }
 
     #[test]

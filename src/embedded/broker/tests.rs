@@ -688,6 +688,31 @@ fn old_segments_go_by_size() {
     assert_eq!(cluster.describe().partition("seg", 0).unwrap().log_end, 12);
 }
 
+/// Whatever time was given, nothing ever went: all messages stood in the segment that is appended to, which stayed.
+#[test]
+fn messages_go_by_age_all_of_them_and_the_next_one_gets_the_next_offset() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        EmbeddedCluster::builder()
+            .brokers(2)
+            .topic("orders", 1, 2)
+            .data_dir(folder.path())
+    };
+    let old = start().log_retention(Duration::from_millis(100));
+    let old = old.start().unwrap();
+    old.produce("orders", 0, ["a", "b", "c"]).unwrap();
+    wait_until("all messages go", || {
+        let description = old.describe();
+        let partition = description.partition("orders", 0).unwrap();
+        (partition.log_start, partition.high_watermark) == (3, 3)
+    });
+    drop(old);
+    let young = start().start().unwrap();
+    let description = young.describe();
+    assert_eq!(description.partition("orders", 0).unwrap().log_start, 3);
+    assert_eq!(young.produce("orders", 0, ["d"]).unwrap(), 3);
+}
+
 /// A cluster that was told to keep few messages let go of what groups had committed, too: their next coordinator did
 /// not know of them, and their members began anew. And a segment that was too small for a commit had it refused.
 #[test]
