@@ -134,31 +134,46 @@ fn the_demo_ends_with_the_verdict_that_nothing_was_lost() {
     assert!(count("read   ") >= count("written   "), "{stdout}");
 }
 
-/// The last table flashed up below the verdict once for each of its lines, and was taken away again.
+/// What `kzc demo` shows on a terminal of this type.
 #[cfg(target_os = "linux")]
-#[test]
-fn on_a_terminal_the_demo_is_live_until_the_verdict() {
+fn demo_on_terminal(kind: &str) -> String {
     let command = format!(
         "stty cols 100 rows 30; {} demo --seconds 3",
         env!("CARGO_BIN_EXE_kzc")
     );
     let output = Command::new("script")
+        .env("TERM", kind)
         .args(["--quiet", "--return", "--command", &command, "/dev/null"])
         .output()
         .unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
+    let shown = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{shown}");
+    shown
+}
+
+/// The last table flashed up below the verdict once for each of its lines, and was taken away again.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_the_demo_is_live_until_the_verdict() {
+    let shown = demo_on_terminal("xterm");
     let (live, verdict) = shown.split_once("Verdict\r\n").unwrap();
-    for part in [
-        "\u{1b}[",
-        "\u{2588}",
-        "member-1: owns 0 1; fetcher-",
-        "/s, lag ",
-    ] {
+    let table = "member-1: owns 0 1; fetcher-";
+    for part in ["\u{1b}[", "\u{2588}", table, "/s, lag "] {
         assert!(live.contains(part), "no {part:?} in\n{live}");
     }
     assert!(verdict.contains("  lost      0\r\n"), "{verdict}");
     assert!(!verdict.contains('\u{1b}'), "{verdict:?}");
+}
+
+/// It said nothing before the verdict.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_that_cannot_draw_the_demo_writes_lines() {
+    let shown = demo_on_terminal("dumb");
+    for part in ["member-1: rebalance finished", "/s, lag ", "Verdict\r\n"] {
+        assert!(shown.contains(part), "no {part:?} in\n{shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
 }
 
 #[test]
@@ -167,6 +182,15 @@ fn the_demo_goes_on_with_a_single_broker_and_a_single_member() {
     let (status, stdout, stderr) = kzc(&words, "");
     assert_eq!(status, 0, "{stdout}\n{stderr}");
     assert!(stdout.contains("\n  lost      0\n"), "{stdout}");
+}
+
+/// A broker was killed that led nothing, so that there was no change of leaders to be seen.
+#[test]
+fn the_demo_kills_a_broker_that_leads_something() {
+    let words = ["demo", "--seconds", "3", "--members", "1"];
+    let (status, stdout, stderr) = kzc(&words, "");
+    assert_eq!(status, 0, "{stdout}\n{stderr}");
+    assert!(stdout.contains(" ms  broker 1 killed, "), "{stdout}");
 }
 
 #[test]

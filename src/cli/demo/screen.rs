@@ -39,8 +39,10 @@ enum Display {
 impl Screen {
     /// `length` is how long the progress bar is.
     pub(super) fn new(length: Duration) -> Self {
-        let display = if io::stdout().is_terminal() {
-            let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
+        let target = ProgressDrawTarget::stdout();
+        // One that cannot move its cursor, such as TERM=dumb, would show nothing at all.
+        let display = if io::stdout().is_terminal() && !target.is_hidden() {
+            let all = MultiProgress::with_draw_target(target);
             let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
             let time = all.add(ProgressBar::new(millis).with_style(style("[{wide_bar}] {msg}")));
             Display::Live {

@@ -53,7 +53,8 @@ impl Stage {
         Ok(Self {
             members: Vec::new(),
             cluster,
-            victim: arguments.brokers - 1,
+            // Whose death matters: there may be more brokers than partitions.
+            victim: arguments.brokers.min(partitions) - 1,
             joined: 0,
             ledger: Arc::clone(ledger),
             screen: Arc::clone(screen),
