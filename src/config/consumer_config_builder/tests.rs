@@ -531,6 +531,27 @@ fn unknown_keys_are_kept_for_the_caller() {
     assert_eq!(config.unwrap().unrecognised_keys(), expected);
 }
 
+/// The error said that the key was missing, while its reader looked at it, mistyped, in the file.
+#[test]
+fn a_required_key_that_is_mistyped_is_told_beside_the_missing_one() {
+    for (key, mistyped) in [
+        ("zookeeper.connect", "zookeper.connect"),
+        ("group.id", "groupid"),
+    ] {
+        let given = [("zookeeper.connect", "h:1"), ("group.id", "g")];
+        let given =
+            given.map(|(known, value)| (if known == key { mistyped } else { known }, value));
+        let builder = given
+            .iter()
+            .fold(ConsumerConfig::builder(), |builder, (key, value)| {
+                builder.set(*key, *value)
+            });
+        let text = builder.build().unwrap_err().to_string();
+        let expected = format!("`{key}`: is required, and missing; is it meant by `{mistyped}`?");
+        assert!(text.ends_with(&expected), "{text}");
+    }
+}
+
 #[test]
 fn a_time_between_two_milliseconds_is_rounded_up() {
     let config = minimal().fetch_wait_max(Duration::from_micros(1)).build();
