@@ -122,6 +122,14 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Partitions cannot be fetched because no leader of theirs is known. Told once; it is looked for every
+    /// `refresh.leader.backoff.ms`, and [`FetchingFrom`](Self::FetchingFrom) tells the end.
+    NoLeader {
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+        /// What the brokers say instead.
+        reason: String,
+    },
     /// The position was outside the log; `auto.offset.reset` chose another one.
     OffsetReset {
         /// The partition.
@@ -201,6 +209,7 @@ impl Event {
             | Self::NodesLost { .. }
             | Self::FetchFailed { .. }
             | Self::LeaderLookupFailed { .. }
+            | Self::NoLeader { .. }
             | Self::OffsetReset { .. }
             | Self::CommitFailed { .. }
             | Self::OffsetOverwritten { .. }
@@ -260,6 +269,9 @@ impl fmt::Display for Event {
                 reason,
             } => write!(f, "{address} fails for {}: {reason}", Names(partitions)),
             Self::LeaderLookupFailed { reason } => write!(f, "leaders not found: {reason}"),
+            Self::NoLeader { partitions, reason } => {
+                write!(f, "no leader of {}: {reason}", Names(partitions))
+            }
             Self::OffsetReset {
                 topic_partition,
                 from,

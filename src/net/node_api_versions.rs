@@ -53,20 +53,28 @@ impl NodeApiVersions {
         Self::of(apis.map(|api| (api.api_key, api.min_version..=api.max_version)))
     }
 
-    /// The highest version of `Q` that the broker at `address` serves and whose layout is known here.
-    pub(super) fn common<Q: Request>(&self, address: &BrokerAddress) -> Result<i16, Error> {
+    #[cfg(test)]
+    fn common<Q: Request>(&self, address: &BrokerAddress) -> Result<i16, Error> {
+        self.common_within::<Q>(Q::VERSIONS, address)
+    }
+
+    /// The highest version of `Q` among `ours` that the broker at `address` serves.
+    pub(super) fn common_within<Q: Request>(
+        &self,
+        ours: RangeInclusive<i16>,
+        address: &BrokerAddress,
+    ) -> Result<i16, Error> {
         let served = self.served.get(&Q::KEY);
-        let highest = served.map_or(-1, |served| *served.end().min(Q::VERSIONS.end()));
-        let is_common = |served: &RangeInclusive<i16>| {
-            served.contains(&highest) && Q::VERSIONS.contains(&highest)
-        };
+        let highest = served.map_or(-1, |served| *served.end().min(ours.end()));
+        let is_common =
+            |served: &RangeInclusive<i16>| served.contains(&highest) && ours.contains(&highest);
         if served.is_some_and(is_common) {
             return Ok(highest);
         }
         Err(Error::UnsupportedVersion {
             address: address.clone(),
             api: Q::API,
-            ours: Q::VERSIONS,
+            ours,
             theirs: served.cloned(),
         })
     }

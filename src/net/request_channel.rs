@@ -1,6 +1,7 @@
 //! Requests and answers over a [`BlockingChannel`].
 
 use std::mem;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -99,11 +100,19 @@ impl RequestChannel {
 
     /// The highest version of `Q` that is known on both sides. Connects only to ask the broker, where it may be asked.
     pub(super) fn common_version<Q: Request>(&mut self) -> Result<i16, Error> {
+        self.common_version_within::<Q>(Q::VERSIONS)
+    }
+
+    /// As [`common_version`](Self::common_version), of the versions `ours` only.
+    pub(super) fn common_version_within<Q: Request>(
+        &mut self,
+        ours: RangeInclusive<i16>,
+    ) -> Result<i16, Error> {
         if !self.channel.is_connected() || self.served.is_none() {
             self.served = Some(self.negotiate()?);
         }
         let served = self.served.as_ref().ok_or(Error::Closed)?;
-        served.common::<Q>(self.channel.address())
+        served.common_within::<Q>(ours, self.channel.address())
     }
 
     /// The error when the broker answers a request with nothing but `code`.
