@@ -124,6 +124,14 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Partitions cannot be fetched because no leader of theirs is known. Told once; it is looked for every
+    /// `refresh.leader.backoff.ms`, and [`FetchingFrom`](Self::FetchingFrom) tells the end.
+    NoLeader {
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+        /// What the brokers say instead.
+        reason: String,
+    },
     /// The position was outside the log; `auto.offset.reset` chose another one.
     OffsetReset {
         /// The partition.
@@ -203,6 +211,7 @@ impl Event {
             | Self::NodesLost { .. }
             | Self::FetchFailed { .. }
             | Self::LeaderLookupFailed { .. }
+            | Self::NoLeader { .. }
             | Self::OffsetReset { .. }
             | Self::CommitFailed { .. }
             | Self::OffsetOverwritten { .. }
@@ -298,6 +307,9 @@ impl fmt::Display for Event {
                 reason,
             } => write!(f, "{address} fails for {}: {reason}", Few(partitions)),
             Self::LeaderLookupFailed { reason } => write!(f, "leaders not found: {reason}"),
+            Self::NoLeader { partitions, reason } => {
+                write!(f, "no leader of {}: {reason}", Few(partitions))
+            }
             Self::ListenerFailed { call, reason } => {
                 write!(f, "rebalance listener failed in {call}: {reason}")
             }

@@ -56,6 +56,7 @@ fn text(event: &Event) -> Option<String> {
         | Event::LeaseEnded
         | Event::RebalanceFailed { .. }
         | Event::LeaderLookupFailed { .. }
+        | Event::NoLeader { .. }
         | Event::ShutdownIncomplete { .. } => Some(event.to_string()),
         _ => None,
     }

@@ -32,6 +32,9 @@ use crate::protocol::SetEnd;
 /// Least wait of one of several requests that share `fetch.wait.max.ms`: less is none at all on the wire.
 const SHORTEST_SHARE: Duration = Duration::from_millis(1);
 
+/// There is no offset behind this one, from which fetching could go on.
+const NO_LOG_GOES_SO_FAR: i64 = i64::MAX;
+
 /// What the next request of a fetcher asks for, and what has to be done before.
 pub(crate) struct FetchPlan {
     fetch_size: i32,
@@ -145,6 +148,16 @@ pub(crate) struct Handled {
     is_filled: bool,
 }
 
+impl Handled {
+    /// Whether the answer brought nothing at all.
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.is_filled
+            && self.delivered.is_empty()
+            && self.failed.is_empty()
+            && self.out_of_range.is_empty()
+    }
+}
+
 /// Takes the partitions of an answer while they arrive, and puts them into the queues of their streams.
 pub(crate) struct FetchAnswers<'a> {
     context: &'a FetchContext,
@@ -218,7 +231,7 @@ impl<'a> FetchAnswers<'a> {
         asked.info.note_readable(readable);
         // What an entry claims about offsets is believed before its checksum is looked at, in the thread of the
         // application, but only as far as the log goes.
-        let outline = Outline::within(&set, high_watermark);
+        let outline = Outline::within(&set, Some(high_watermark.unwrap_or(NO_LOG_GOES_SO_FAR)));
         self.handled.is_filled |= !set.is_empty();
         if !set.is_empty() {
             asked.info.note_answer(set.len());

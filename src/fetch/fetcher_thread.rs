@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use crossbeam_channel::Sender;
@@ -176,7 +177,8 @@ impl Fetcher {
             } else if !plan.ends_wanted.is_empty() {
                 self.find_ends(&plan.ends_wanted, stop);
             } else if plan.is_empty() {
-                self.wait(stop);
+                let backoff = self.context.config.refresh_leader_backoff();
+                self.wait(backoff.max(Duration::from_millis(1)), stop);
             } else {
                 self.fetch(&mut session, plan, stop);
             }
@@ -207,11 +209,11 @@ impl Fetcher {
         plan
     }
 
-    fn wait(&self, stop: &StopSignal) {
+    fn wait(&self, most: Duration, stop: &StopSignal) {
         select! {
             recv(self.woken) -> _ => {}
             recv(stop.receiver()) -> _ => {}
-            default(self.context.config.refresh_leader_backoff().max(Duration::from_millis(1))) => {}
+            default(most) => {}
         }
     }
 
@@ -220,6 +222,7 @@ impl Fetcher {
         let asked_for = plan.asked();
         let (mut wanted, asked) = plan.into_request(&self.context.config);
         let mut answers = FetchAnswers::new(asked, &self.context);
+        let begin = Instant::now();
         let outcome = self
             .shared
             .consumer
@@ -227,6 +230,10 @@ impl Fetcher {
         let handled = answers.finish(outcome.as_ref().ok().copied());
         self.take_turns(&asked_for, &handled.delivered);
         match outcome {
+            // A broker that may wait for messages and does not would be asked again at once, and for ever.
+            Ok(_) if handled.is_nothing() && wanted.min_bytes > 0 => {
+                self.wait(wanted.max_wait.saturating_sub(begin.elapsed()), stop);
+            }
             Ok(_) => {
                 self.give_up(handled.failed);
                 self.resolve(&handled.out_of_range, stop);

@@ -59,6 +59,7 @@ use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
 
 mod ends;
+mod hostile;
 mod lookups;
 mod sessions;
 

@@ -268,10 +268,9 @@ impl ClusterMetadata {
                 false => Question::Named(&existing),
             };
             let mut answer = self.ask_brokers(&registered, question, &flight.canceller)?;
-            if is_deleting {
-                let wanted: BTreeSet<&String> = existing.iter().collect();
-                answer.topics.retain(|topic| wanted.contains(&topic.topic));
-            }
+            // All others, of all that there are or of a broker's own accord, would never be forgotten.
+            let wanted: BTreeSet<&String> = existing.iter().collect();
+            answer.topics.retain(|topic| wanted.contains(&topic.topic));
             if names_stranger(&answer, &registered) {
                 // It has registered since, and its registration tells how it may be spoken to.
                 registered = self.directory.brokers(stop)?;

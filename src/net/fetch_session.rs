@@ -105,7 +105,6 @@ impl FetchSession {
         request.min_bytes = wanted.min_bytes;
         request.max_bytes = wanted.max_bytes;
         request.isolation = wanted.isolation;
-        request.rack.clone_from(&wanted.rack);
         request.metadata = self.next;
         request
     }

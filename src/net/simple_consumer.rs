@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -39,6 +40,10 @@ const PARTITION_OVERHEAD: usize = 64;
 
 /// The first version of Fetch whose answers may hold one message larger than all limits.
 const FIRST_WITH_ONE_MESSAGE: i16 = 3;
+
+/// The versions of Fetch in which a leader gives its messages itself. From version 11 on it may name a follower to be
+/// asked in its place (KIP-392), by a rule that the operator has set up, and gives nothing.
+const FROM_LEADERS: RangeInclusive<i16> = 0..=10;
 
 /// Room for that message: brokers take no request above 100 MiB unless they are told to.
 const ONE_MESSAGE: usize = 256 * 1024 * 1024;
@@ -196,7 +201,7 @@ impl SimpleConsumer {
         };
         self.twice(
             |channel| {
-                let version = channel.common_version::<FetchRequest>()?;
+                let version = channel.common_version_of::<FetchRequest>(FROM_LEADERS)?;
                 session.go_on_over(channel.connection());
                 let is_incremental = session.is_incremental();
                 match fetch_once(channel, version, session, wanted, &mut sink) {

@@ -824,3 +824,22 @@ fn codes_about_leaders_mean_stale_and_codes_about_offsets_do_not() {
         assert!(!means_stale(ErrorCode::from_wire(code).unwrap()), "{code}");
     }
 }
+
+#[test]
+fn topics_that_nobody_asked_for_are_not_kept() {
+    // Each answer of a broker that told of others left them behind for ever.
+    let more = Arc::new(AtomicUsize::new(0));
+    let broker = FakeBroker::answering(move |_: MetadataRequest| {
+        let odd = format!("odd-{}", more.fetch_add(1, Ordering::SeqCst));
+        let of = |name: &str| topic(name, vec![partition(0, Some(1), None)]);
+        MetadataResponse {
+            brokers: vec![somewhere(1)],
+            topics: vec![of("a"), of(&odd)],
+            ..MetadataResponse::default()
+        }
+    });
+    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
+    metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
+    let view = metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
+    assert_eq!(view.led_by(1), firsts(&["a"]));
+}
