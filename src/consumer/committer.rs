@@ -78,8 +78,15 @@ impl Committer {
 
     /// Commits how far each owned partition has been consumed, in up to `attempts` attempts, each with the
     /// offsets of its time.
+    ///
+    /// What is owned after a rebalance is not what the caller meant: then the failure before it is the outcome.
     pub(crate) fn commit_owned(&self, attempts: u32, stop: &StopSignal) -> Result<Offsets, Error> {
-        self.attempts(attempts, stop, |writing| self.write_owned(writing, stop))
+        let mut meant = None;
+        self.attempts(attempts, stop, |writing| {
+            let owned = self.ownership.current();
+            let meant = meant.get_or_insert_with(|| Arc::clone(&owned));
+            Arc::ptr_eq(meant, &owned).then(|| self.write_owned(writing, stop))
+        })
     }
 
     /// Commits exactly `offsets`, also of partitions that are not owned.
@@ -91,7 +98,7 @@ impl Committer {
     ) -> Result<Offsets, Error> {
         let call = OffsetCall::new(None, stop);
         self.attempts(attempts, stop, |writing| {
-            self.write(writing, offsets, &call)
+            Some(self.write(writing, offsets, &call))
         })
     }
 
@@ -150,15 +157,21 @@ impl Committer {
         });
     }
 
+    /// `None` of an attempt: there is none to make any more, and what the last one said stands.
     fn attempts(
         &self,
         attempts: u32,
         stop: &StopSignal,
-        attempt: impl Fn(&MutexGuard<'_, ()>) -> Result<Offsets, Error>,
+        mut attempt: impl FnMut(&MutexGuard<'_, ()>) -> Option<Result<Offsets, Error>>,
     ) -> Result<Offsets, Error> {
         let mut left = attempts;
+        let mut outcome = Ok(Offsets::new());
         loop {
-            let outcome = attempt(&self.writing.lock());
+            let next = attempt(&self.writing.lock());
+            let Some(next) = next else {
+                return outcome;
+            };
+            outcome = next;
             left = left.saturating_sub(1);
             let is_final = match &outcome {
                 Ok(_) => true,
@@ -248,9 +261,13 @@ mod tests {
 
     type Outcome = Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError>;
 
+    type Interruption = Box<dyn FnOnce() + Send>;
+
     /// Writes down what it is given, once it has no other outcome to tell.
     #[derive(Default)]
     struct Notebook {
+        /// What happens in the middle of the next commit.
+        interruption: Mutex<Option<Interruption>>,
         written: Mutex<Offsets>,
         outcomes: Mutex<VecDeque<Outcome>>,
         /// Panics once when it is asked to fetch, and once when it is asked to commit.
@@ -285,6 +302,8 @@ mod tests {
             _call: &OffsetCall,
         ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
             self.may_panic("commit");
+            let interruption = self.interruption.lock().take();
+            interruption.into_iter().for_each(|interrupt| interrupt());
             if let Some(outcome) = self.outcomes.lock().pop_front() {
                 return outcome;
             }
@@ -296,6 +315,7 @@ mod tests {
     struct Bench {
         committer: Committer,
         notebook: Arc<Notebook>,
+        ownership: Arc<Ownership>,
         session: Arc<Mutex<Option<i64>>>,
         stop: Stopper,
     }
@@ -307,9 +327,10 @@ mod tests {
             let present = Arc::clone(&session);
             let (events, _) = event_channel();
             let store: Arc<dyn OffsetStore> = notebook.clone();
+            let ownership = Arc::new(Ownership::default());
             let committer = Committer::new(
                 store,
-                Arc::default(),
+                Arc::clone(&ownership),
                 Box::new(move || *present.lock()),
                 Arc::default(),
                 events,
@@ -318,6 +339,7 @@ mod tests {
             Self {
                 committer,
                 notebook,
+                ownership,
                 session,
                 stop: Stopper::new(),
             }
@@ -329,18 +351,8 @@ mod tests {
         }
 
         fn own_in(&self, session: Option<i64>) -> Arc<PartitionTopicInfo> {
-            let info = PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(5));
-            let owned = OwnedPartition {
-                info: Arc::clone(&info),
-                thread: ConsumerThreadId::new("g_m", 0),
-            };
-            let owned = OwnedPartitions {
-                generation: 1,
-                session,
-                partitions: BTreeMap::from([(partition(0), owned)]),
-            };
-            self.committer.publish(owned);
-            info
+            self.committer.publish(owning(session, 5));
+            self.ownership.info(&partition(0)).unwrap()
         }
 
         fn commit_owned(&self, attempts: u32) -> Result<Offsets, Error> {
@@ -362,6 +374,19 @@ mod tests {
 
     fn partition(number: i32) -> TopicPartition {
         TopicPartition::new("orders", number)
+    }
+
+    /// Partition 0 from `offset` on.
+    fn owning(session: Option<i64>, offset: i64) -> OwnedPartitions {
+        let owned = OwnedPartition {
+            info: PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(offset)),
+            thread: ConsumerThreadId::new("g_m", 0),
+        };
+        OwnedPartitions {
+            generation: 1,
+            session,
+            partitions: BTreeMap::from([(partition(0), owned)]),
+        }
     }
 
     #[test]
@@ -460,6 +485,23 @@ mod tests {
         info.mark_consumed(7, 0);
         bench.commit_owned(1).unwrap();
         assert_eq!(bench.written(), [(partition(0), 7)]);
+    }
+
+    #[test]
+    fn a_commit_that_failed_is_not_called_good_because_a_rebalance_followed() {
+        // ZooKeeper hung, the commit failed, and its second attempt came after the partitions had been lost: it found
+        // nothing to commit, and the application was told that all was well.
+        for owned_next in [OwnedPartitions::default(), owning(Some(SESSION), 3)] {
+            let bench = Bench::new();
+            bench.own();
+            bench.fail(Err("out of reach".into()));
+            let ownership = Arc::clone(&bench.ownership);
+            let rebalance = move || drop(ownership.replace(owned_next));
+            *bench.notebook.interruption.lock() = Some(Box::new(rebalance));
+            let error = bench.commit_owned(5).unwrap_err();
+            assert!(error.chain().ends_with("out of reach"), "{error}");
+            assert_eq!(bench.written(), []);
+        }
     }
 
     #[test]
