@@ -196,7 +196,7 @@ impl Bench {
             })
             .collect();
         let manager = FetcherManager::new(context.clone());
-        manager.start(infos.iter().cloned()).unwrap();
+        manager.start(infos.clone()).unwrap();
         Self {
             cluster,
             manager,
