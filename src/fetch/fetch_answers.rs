@@ -32,6 +32,10 @@ use crate::protocol::SetEnd;
 /// Least wait of one of several requests that share `fetch.wait.max.ms`: less is none at all on the wire.
 const SHORTEST_SHARE: Duration = Duration::from_millis(1);
 
+/// Between two requests that bring nothing and that no broker may sit on: without it an idle fetcher would turn without
+/// a pause, and its broker with it.
+const IDLE_PAUSE: Duration = Duration::from_millis(10);
+
 /// What the next request of a fetcher asks for, and what has to be done before.
 pub(crate) struct FetchPlan {
     fetch_size: i32,
@@ -108,9 +112,23 @@ impl FetchPlan {
         if self.crowded_out == 0 {
             return self.max_wait;
         }
-        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
-        let share = self.max_wait / u32::try_from(rounds).unwrap_or(u32::MAX);
+        let share = self.max_wait / self.rounds();
         share.max(SHORTEST_SHARE.min(self.max_wait))
+    }
+
+    /// How many requests it takes to ask for every partition once.
+    fn rounds(&self) -> u32 {
+        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
+        u32::try_from(rounds).unwrap_or(u32::MAX)
+    }
+
+    /// The pause after an answer with nothing in it, where `config` has brokers answer at once, shared like the wait.
+    pub(crate) fn idle_pause(&self, config: &ConsumerConfig) -> Duration {
+        let is_answered_at_once = config.fetch_wait_max().is_zero() || config.fetch_min_bytes() < 1;
+        match is_answered_at_once {
+            true => IDLE_PAUSE / self.rounds(),
+            false => Duration::ZERO,
+        }
     }
 
     /// `config` gives `fetch.min.bytes`, `fetch.max.bytes` and `isolation.level`.
