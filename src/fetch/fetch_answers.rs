@@ -35,6 +35,10 @@ const SHORTEST_SHARE: Duration = Duration::from_millis(1);
 /// There is no offset behind this one, from which fetching could go on.
 const NO_LOG_GOES_SO_FAR: i64 = i64::MAX;
 
+/// Between two requests that bring nothing and that no broker may sit on: without it an idle fetcher would turn without
+/// a pause, and its broker with it.
+const IDLE_PAUSE: Duration = Duration::from_millis(10);
+
 /// What the next request of a fetcher asks for, and what has to be done before.
 pub(crate) struct FetchPlan {
     fetch_size: i32,
@@ -111,9 +115,23 @@ impl FetchPlan {
         if self.crowded_out == 0 {
             return self.max_wait;
         }
-        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
-        let share = self.max_wait / u32::try_from(rounds).unwrap_or(u32::MAX);
+        let share = self.max_wait / self.rounds();
         share.max(SHORTEST_SHARE.min(self.max_wait))
+    }
+
+    /// How many requests it takes to ask for every partition once.
+    fn rounds(&self) -> u32 {
+        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
+        u32::try_from(rounds).unwrap_or(u32::MAX)
+    }
+
+    /// The pause after an answer with nothing in it, where `config` has brokers answer at once, shared like the wait.
+    pub(crate) fn idle_pause(&self, config: &ConsumerConfig) -> Duration {
+        let is_answered_at_once = config.fetch_wait_max().is_zero() || config.fetch_min_bytes() < 1;
+        match is_answered_at_once {
+            true => IDLE_PAUSE / self.rounds(),
+            false => Duration::ZERO,
+        }
     }
 
     /// `config` gives `fetch.min.bytes`, `fetch.max.bytes` and `isolation.level`.

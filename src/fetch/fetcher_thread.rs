@@ -220,6 +220,7 @@ impl Fetcher {
     fn fetch(&self, session: &mut FetchSession, plan: FetchPlan, stop: &StopSignal) {
         self.context.stats.fetch_requests.increment();
         let asked_for = plan.asked();
+        let idle_pause = plan.idle_pause(&self.context.config);
         let (mut wanted, asked) = plan.into_request(&self.context.config);
         let mut answers = FetchAnswers::new(asked, &self.context);
         let begin = Instant::now();
@@ -237,6 +238,9 @@ impl Fetcher {
             Ok(_) => {
                 self.give_up(handled.failed);
                 self.resolve(&handled.out_of_range, stop);
+                if handled.delivered.is_empty() {
+                    stop.pause(idle_pause);
+                }
             }
             Err(_) if stop.is_stopped() => {}
             Err(error) => {

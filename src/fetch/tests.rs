@@ -197,7 +197,7 @@ impl Bench {
             })
             .collect();
         let manager = FetcherManager::new(context.clone());
-        manager.start(infos.iter().cloned()).unwrap();
+        manager.start(infos.clone()).unwrap();
         Self {
             cluster,
             manager,
@@ -315,10 +315,10 @@ impl Cluster {
             }
         });
         let partitions: Vec<_> = answers.collect();
-        if partitions
+        let is_empty = partitions
             .iter()
-            .all(|it| it.message_set.is_empty() && it.header.error.is_none())
-        {
+            .all(|it| it.message_set.is_empty() && it.header.error.is_none());
+        if is_empty && request.min_bytes > 0 {
             // A long poll that found nothing.
             std::thread::sleep(request.max_wait);
         }
@@ -871,6 +871,27 @@ fn a_stalled_stream_does_not_make_the_others_wait_longer_than_it_has_stalled() {
         started.elapsed() < PATIENCE,
         "no request may sit out fetch.wait.max.ms"
     );
+}
+
+#[test]
+fn an_idle_fetcher_pauses_where_brokers_do_not() {
+    // With either of these an idle consumer asked some ten thousand times a second, and kept two processors busy, its
+    // own and the broker's.
+    for setting in [("fetch.wait.max.ms", "0"), ("fetch.min.bytes", "0")] {
+        let cluster = Arc::new(Cluster::default());
+        let broker = scripted(&cluster).start();
+        cluster.brokers.lock().push(broker.as_broker(0));
+        cluster.silent.lock().push(0);
+        let bench = Bench::start_on(cluster, vec![broker], &[Some(0)], &[setting]);
+        let started = Instant::now();
+        let asked = 20;
+        while bench.asked(0).len() < asked {
+            assert!(started.elapsed() < PATIENCE, "it has stopped asking");
+            std::thread::yield_now();
+        }
+        let pauses = u32::try_from(asked - 1).unwrap();
+        assert!(started.elapsed() >= pauses * Duration::from_millis(10));
+    }
 }
 
 /// One stream with ten partitions and room for three fetches of full size.

@@ -239,6 +239,27 @@ fn topics_that_come_are_consumed_and_those_that_go_are_let_go() {
 }
 
 #[test]
+fn what_the_brokers_said_of_topics_that_have_gone_is_forgotten() {
+    // Each topic that had ever passed stayed in the view of the cluster, with the leaders that it once had.
+    let cluster = quick_cluster().start().unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = TopicReading::start(by_whitelist(&connector, "t-.*", 1));
+    for topic in ["t-0", "t-1", "t-2"] {
+        cluster.create_topic(topic, 1, 1).unwrap();
+        produce_numbers(&cluster, topic, 1, 0..1);
+        reading.until(topic, 1);
+        assert!(connector.cluster_view().topic(topic).is_some());
+        cluster.delete_topic(topic).unwrap();
+        wait_until("the deleted topic is let go", || {
+            owned_topics(&connector).is_empty()
+        });
+    }
+    let view = connector.cluster_view();
+    let known = ["t-0", "t-1"].map(|topic| view.topic(topic).is_some());
+    assert_eq!(known, [false, false]);
+}
+
+#[test]
 fn a_topic_whose_partitions_and_leaders_come_later_than_its_node_is_consumed() {
     let cluster = quick_cluster()
         .brokers(2)

@@ -270,6 +270,23 @@ fn a_missing_or_empty_required_key_is_named() {
 }
 
 #[test]
+fn servers_that_cannot_be_are_refused_at_once() {
+    // Unlike any other key this one was looked at by `connect` only, and a second name behind the chroot not even
+    // there: the dependency refused it over and over until the time for connecting was up.
+    let key = "zookeeper.connect";
+    refused(
+        &[(key, "zk1:2181,zk2:21x1/kafka")],
+        key,
+        &["`zk2:21x1`", "`21x1` is not a port"],
+    );
+    refused(
+        &[(key, "zk1:2181/kafka,zk2")],
+        key,
+        &["`/kafka,zk2`", "after the last host"],
+    );
+}
+
+#[test]
 fn numbers_are_decimal_and_of_32_bits() {
     for value in [
         "",

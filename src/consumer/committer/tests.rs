@@ -16,9 +16,13 @@ const SESSION: i64 = 7;
 
 type Outcome = Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError>;
 
+type Interruption = Box<dyn FnOnce() + Send>;
+
 /// Writes down what it is given, once it has no other outcome to tell.
 #[derive(Default)]
 struct Notebook {
+    /// What happens in the middle of the next commit.
+    interruption: Mutex<Option<Interruption>>,
     written: Mutex<Offsets>,
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Panics once when it is asked to fetch, and once when it is asked to commit.
@@ -53,6 +57,8 @@ impl OffsetStore for Notebook {
         _call: &OffsetCall,
     ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
         self.may_panic("commit");
+        let interruption = self.interruption.lock().take();
+        interruption.into_iter().for_each(|interrupt| interrupt());
         if let Some(outcome) = self.outcomes.lock().pop_front() {
             return outcome;
         }
@@ -64,6 +70,7 @@ impl OffsetStore for Notebook {
 struct Bench {
     committer: Committer,
     notebook: Arc<Notebook>,
+    ownership: Arc<Ownership>,
     session: Arc<Mutex<Option<i64>>>,
     events: Events,
     stop: Stopper,
@@ -76,9 +83,10 @@ impl Bench {
         let present = Arc::clone(&session);
         let (sender, events) = event_channel();
         let store: Arc<dyn OffsetStore> = notebook.clone();
+        let ownership = Arc::new(Ownership::default());
         let committer = Committer::new(
             store,
-            Arc::default(),
+            Arc::clone(&ownership),
             Box::new(move || *present.lock()),
             Arc::default(),
             sender,
@@ -87,6 +95,7 @@ impl Bench {
         Self {
             committer,
             notebook,
+            ownership,
             session,
             events,
             stop: Stopper::new(),
@@ -99,18 +108,8 @@ impl Bench {
     }
 
     fn own_in(&self, session: Option<i64>) -> Arc<PartitionTopicInfo> {
-        let info = PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(5));
-        let owned = OwnedPartition {
-            info: Arc::clone(&info),
-            thread: ConsumerThreadId::new("g_m", 0),
-        };
-        let owned = OwnedPartitions {
-            generation: 1,
-            session,
-            partitions: BTreeMap::from([(partition(0), owned)]),
-        };
-        self.committer.publish(owned);
-        info
+        self.committer.publish(owning(session, 5));
+        self.ownership.info(&partition(0)).unwrap()
     }
 
     fn commit_owned(&self, attempts: u32) -> Result<Offsets, Error> {
@@ -132,6 +131,19 @@ impl Bench {
 
 fn partition(number: i32) -> TopicPartition {
     TopicPartition::new("orders", number)
+}
+
+/// Partition 0 from `offset` on.
+fn owning(session: Option<i64>, offset: i64) -> OwnedPartitions {
+    let owned = OwnedPartition {
+        info: PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(offset)),
+        thread: ConsumerThreadId::new("g_m", 0),
+    };
+    OwnedPartitions {
+        generation: 1,
+        session,
+        partitions: BTreeMap::from([(partition(0), owned)]),
+    }
 }
 
 #[test]
@@ -230,6 +242,23 @@ fn each_attempt_commits_the_offsets_of_its_time_and_no_more_are_made_than_allowe
     info.mark_consumed(7, 0);
     bench.commit_owned(1).unwrap();
     assert_eq!(bench.written(), [(partition(0), 7)]);
+}
+
+#[test]
+fn a_commit_that_failed_is_not_called_good_because_a_rebalance_followed() {
+    // ZooKeeper hung, the commit failed, and its second attempt came after the partitions had been lost: it found
+    // nothing to commit, and the application was told that all was well.
+    for owned_next in [OwnedPartitions::default(), owning(Some(SESSION), 3)] {
+        let bench = Bench::new();
+        bench.own();
+        bench.fail(Err("out of reach".into()));
+        let ownership = Arc::clone(&bench.ownership);
+        let rebalance = move || drop(ownership.replace(owned_next));
+        *bench.notebook.interruption.lock() = Some(Box::new(rebalance));
+        let error = bench.commit_owned(5).unwrap_err();
+        assert!(error.chain().ends_with("out of reach"), "{error}");
+        assert_eq!(bench.written(), []);
+    }
 }
 
 #[test]

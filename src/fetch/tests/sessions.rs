@@ -136,6 +136,7 @@ impl Later {
         }
         let mut all = FetchRequest {
             max_wait: request.max_wait,
+            min_bytes: request.min_bytes,
             ..FetchRequest::default()
         };
         for (partition, offset) in &*session {

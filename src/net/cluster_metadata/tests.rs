@@ -552,6 +552,23 @@ fn a_topic_that_the_answer_lacks_is_no_longer_known() {
 }
 
 #[test]
+fn a_topic_that_is_neither_kept_nor_asked_about_is_forgotten() {
+    // Where topics come and go under a filter the view held all that had ever been, and was copied with each refresh.
+    let broker = FakeBroker::answering(healthy);
+    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
+    let known = |topic: &str| {
+        let view = metadata.refresh(&names(&[topic]), &never().signal());
+        let view = view.unwrap();
+        ["a", "b", "c"].map(|topic| view.topic(topic).is_some())
+    };
+    assert_eq!(known("a"), [true, false, false]);
+    assert_eq!(known("b"), [true, true, false]);
+    metadata.keep_only(BTreeSet::from([String::from("b")]));
+    assert_eq!(known("c"), [false, true, true]);
+    assert_eq!(known("a"), [true, true, false]);
+}
+
+#[test]
 fn a_fresh_view_is_asked_for_once() {
     let broker = FakeBroker::answering(healthy);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
