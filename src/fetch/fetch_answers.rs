@@ -125,13 +125,10 @@ impl FetchPlan {
         u32::try_from(rounds).unwrap_or(u32::MAX)
     }
 
-    /// The pause after an answer with nothing in it, where `config` has brokers answer at once, shared like the wait.
-    pub(crate) fn idle_pause(&self, config: &ConsumerConfig) -> Duration {
+    /// The pause after an answer with nothing in it, shared like the wait; `None` where brokers sit on such an answer.
+    pub(crate) fn idle_pause(&self, config: &ConsumerConfig) -> Option<Duration> {
         let is_answered_at_once = config.fetch_wait_max().is_zero() || config.fetch_min_bytes() < 1;
-        match is_answered_at_once {
-            true => IDLE_PAUSE / self.rounds(),
-            false => Duration::ZERO,
-        }
+        is_answered_at_once.then(|| IDLE_PAUSE / self.rounds())
     }
 
     /// `config` gives `fetch.min.bytes`, `fetch.max.bytes` and `isolation.level`.

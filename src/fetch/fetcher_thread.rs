@@ -231,16 +231,14 @@ impl Fetcher {
         let handled = answers.finish(outcome.as_ref().ok().copied());
         self.take_turns(&asked_for, &handled.delivered);
         match outcome {
-            // A broker that may wait for messages and does not would be asked again at once, and for ever.
-            Ok(_) if handled.is_nothing() && wanted.min_bytes > 0 => {
-                self.wait(wanted.max_wait.saturating_sub(begin.elapsed()), stop);
+            // Whoever is not made to wait by the broker would ask again at once, and for ever.
+            Ok(_) if handled.is_nothing() => {
+                let pause = idle_pause.unwrap_or(wanted.max_wait.saturating_sub(begin.elapsed()));
+                self.wait(pause, stop);
             }
             Ok(_) => {
                 self.give_up(handled.failed);
                 self.resolve(&handled.out_of_range, stop);
-                if handled.delivered.is_empty() {
-                    stop.pause(idle_pause);
-                }
             }
             Err(_) if stop.is_stopped() => {}
             Err(error) => {

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,10 +39,6 @@ const PARTITION_OVERHEAD: usize = 64;
 
 /// The first version of Fetch whose answers may hold one message larger than all limits.
 const FIRST_WITH_ONE_MESSAGE: i16 = 3;
-
-/// The versions of Fetch in which a leader gives its messages itself. From version 11 on it may name a follower to be
-/// asked in its place (KIP-392), by a rule that the operator has set up, and gives nothing.
-const FROM_LEADERS: RangeInclusive<i16> = 0..=10;
 
 /// Room for that message: brokers take no request above 100 MiB unless they are told to.
 const ONE_MESSAGE: usize = 256 * 1024 * 1024;
@@ -198,10 +193,11 @@ impl SimpleConsumer {
         let mut sink = Watched {
             sink,
             handed: &handed,
+            names_follower: false,
         };
         self.twice(
             |channel| {
-                let version = channel.common_version_of::<FetchRequest>(FROM_LEADERS)?;
+                let version = channel.common_version_of::<FetchRequest>(session.versions())?;
                 session.go_on_over(channel.connection());
                 let is_incremental = session.is_incremental();
                 match fetch_once(channel, version, session, wanted, &mut sink) {
@@ -393,6 +389,9 @@ fn fetch_once(
         read_fetch_response(version, body, sink)
     })?;
     session.answered(&header);
+    if sink.names_follower {
+        session.keep_to_leaders();
+    }
     if let Some(code) = header.error {
         return Err(channel.refused(FetchRequest::API, code));
     }
@@ -424,10 +423,11 @@ fn largest_answer(version: i16, request: &FetchRequest) -> usize {
     data.saturating_add(overhead)
 }
 
-/// Notices whether the sink has had a partition.
+/// Notices whether the sink has had a partition, and whether the leader would have had a follower asked.
 struct Watched<'a> {
     sink: &'a mut dyn FetchSink,
     handed: &'a Cell<bool>,
+    names_follower: bool,
 }
 
 impl FetchSink for Watched<'_> {
@@ -443,6 +443,7 @@ impl FetchSink for Watched<'_> {
         message_set: Vec<u8>,
     ) {
         self.handed.set(true);
+        self.names_follower |= header.preferred_read_replica.is_some();
         self.sink.partition(topic, partition, header, message_set);
     }
 }

@@ -189,6 +189,7 @@ fn everything_else_of_a_request_is_said_each_time() {
         max_wait: Duration::from_millis(123),
         min_bytes: 5,
         max_bytes: 6,
+        rack: String::from("here"),
         ..FetchRequest::default()
     }
     .fetch(orders(0), 10, 1 << 20);
