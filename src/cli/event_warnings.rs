@@ -57,6 +57,7 @@ fn text(event: &Event) -> Option<String> {
         | Event::RebalanceFailed { .. }
         | Event::LeaderLookupFailed { .. }
         | Event::NoLeader { .. }
+        | Event::UnusableZnode { .. }
         | Event::ShutdownIncomplete { .. } => Some(event.to_string()),
         _ => None,
     }

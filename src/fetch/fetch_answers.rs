@@ -239,24 +239,41 @@ impl<'a> FetchAnswers<'a> {
 
     fn fetched(&mut self, asked: Asked, header: PartitionHeader, mut set: Vec<u8>) {
         let high_watermark = header.high_watermark;
-        let readable = match self.context.config.isolation_level() {
-            IsolationLevel::ReadCommitted => header.last_stable_offset.or(high_watermark),
-            IsolationLevel::ReadUncommitted => high_watermark,
+        // Who wants all messages is shown all of them, whatever the broker calls aborted.
+        let (readable, aborted) = match self.context.config.isolation_level() {
+            IsolationLevel::ReadCommitted => (
+                header.last_stable_offset.or(high_watermark),
+                header.aborted_transactions.unwrap_or_default(),
+            ),
+            IsolationLevel::ReadUncommitted => (high_watermark, Vec::new()),
         };
+        let aborted = AbortedTransactions::new(aborted);
         asked.info.note_readable(readable);
         // What an entry claims about offsets is believed before its checksum is looked at, in the thread of the
         // application, but only as far as the log goes.
         let outline = Outline::within(&set, Some(high_watermark.unwrap_or(NO_LOG_GOES_SO_FAR)));
         self.handled.is_filled |= !set.is_empty();
         if !set.is_empty() {
-            asked.info.note_answer(set.len());
+            let bytes = set.len().saturating_add(aborted.bytes());
+            asked.info.note_answer(bytes);
         }
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
         match (outline.last_offset, outline.end) {
             (Some(last), _) if last < asked.offset => self.behind(asked, last),
-            (Some(last), _) => self.deliver(asked, header, set, last),
+            (Some(last), _) => {
+                let chunk = Chunk {
+                    info: asked.info,
+                    epoch: asked.epoch,
+                    fetch_offset: asked.offset,
+                    high_watermark,
+                    message_set: set,
+                    aborted,
+                    charge: asked.charge,
+                };
+                self.deliver(chunk, last);
+            }
             (None, SetEnd::Whole | SetEnd::Filler) => self.nothing_came(asked, high_watermark),
             (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
@@ -284,24 +301,13 @@ impl<'a> FetchAnswers<'a> {
         self.handled.empty.push(asked);
     }
 
-    fn deliver(&mut self, asked: Asked, header: PartitionHeader, set: PooledBuffer, last: i64) {
-        let bytes = set.len();
-        let mut charge = asked.charge;
-        if !charge.settle(bytes) {
+    fn deliver(&mut self, mut chunk: Chunk, last: i64) {
+        if !chunk.charge.settle(chunk.bytes()) {
             // More came than was expected and there is room for. It is asked for again, with room for it.
             return;
         }
-        let info = asked.info;
-        let chunk = Chunk {
-            info: Arc::clone(&info),
-            epoch: asked.epoch,
-            fetch_offset: asked.offset,
-            high_watermark: header.high_watermark,
-            message_set: set,
-            // Only where `isolation.level` is read_committed does the broker name any.
-            aborted: AbortedTransactions::new(header.aborted_transactions.unwrap_or_default()),
-            charge,
-        };
+        let bytes = chunk.message_set.len();
+        let info = Arc::clone(&chunk.info);
         if info.enqueue(chunk, last.saturating_add(1)) {
             self.context.stats.chunks.increment();
             self.context

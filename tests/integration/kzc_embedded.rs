@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 
 use crate::reading::wait_until;
@@ -363,6 +364,22 @@ fn a_topic_or_broker_that_is_not_there_is_named_with_status_1() {
     assert_eq!(status, 1, "{stderr}");
     assert!(stderr.contains("no broker"), "{stderr}");
     assert!(began.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_broker_that_is_left_out_is_named_with_what_it_listens_on() {
+    // "there is no broker to ask" was all that was said of a listener whose name was mistyped.
+    let cluster = EmbeddedCluster::builder().version(BrokerVersion::V2_3);
+    let cluster = cluster.topic("orders", 1, 1).start().unwrap();
+    let words = ["consume", "--topic", "orders", "--timeout-ms", "3000"];
+    let zookeeper = cluster.connect_string();
+    let mistyped = ["--property", "broker.listener.name=TUNEL"];
+    let words = [&words[..], &["--zookeeper", &zookeeper], &mistyped].concat();
+    let (_, stdout, stderr) = kzc(&words, "");
+    assert_eq!(stdout, "");
+    for part in ["/brokers/ids/0", "no listener TUNEL", "PLAINTEXT://"] {
+        assert!(stderr.contains(part), "`{part}` is not in: {stderr}");
+    }
 }
 
 #[test]

@@ -26,6 +26,12 @@ impl AbortedTransactions {
         }
     }
 
+    /// What it takes up in memory at the most.
+    pub(crate) fn bytes(&self) -> usize {
+        let all = self.ahead.len().saturating_add(self.open.len());
+        all.saturating_mul(size_of::<AbortedTransaction>())
+    }
+
     /// Whether the transactional batch of `producer_id` that begins at `base_offset` is to be left out.
     pub(super) fn has(&mut self, producer_id: i64, base_offset: i64) -> bool {
         self.reach(base_offset);
