@@ -233,6 +233,10 @@ impl Committer {
 mod tests {
     use std::collections::BTreeMap;
     use std::collections::VecDeque;
+    use std::thread;
+
+    use crossbeam_channel::RecvTimeoutError;
+    use crossbeam_channel::bounded;
 
     use crate::consumer::offset_store::OffsetStoreError;
     use crate::consumer::owned_partitions::OwnedPartition;
@@ -252,6 +256,8 @@ mod tests {
     #[derive(Default)]
     struct Notebook {
         written: Mutex<Offsets>,
+        /// Happens once, in the midst of a commit.
+        meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
         outcomes: Mutex<VecDeque<Outcome>>,
         /// Panics once when it is asked to fetch, and once when it is asked to commit.
         panics: Mutex<Vec<&'static str>>,
@@ -285,6 +291,9 @@ mod tests {
             _call: &OffsetCall,
         ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
             self.may_panic("commit");
+            if let Some(meanwhile) = self.meanwhile.lock().take() {
+                meanwhile();
+            }
             if let Some(outcome) = self.outcomes.lock().pop_front() {
                 return outcome;
             }
@@ -294,7 +303,7 @@ mod tests {
     }
 
     struct Bench {
-        committer: Committer,
+        committer: Arc<Committer>,
         notebook: Arc<Notebook>,
         session: Arc<Mutex<Option<i64>>>,
         stop: Stopper,
@@ -316,7 +325,7 @@ mod tests {
                 Duration::from_millis(1),
             );
             Self {
-                committer,
+                committer: Arc::new(committer),
                 notebook,
                 session,
                 stop: Stopper::new(),
@@ -353,6 +362,10 @@ mod tests {
 
         fn written(&self) -> Offsets {
             std::mem::take(&mut *self.notebook.written.lock())
+        }
+
+        fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
+            *self.notebook.meanwhile.lock() = Some(Box::new(happens));
         }
 
         fn fail(&self, outcome: Outcome) {
@@ -457,8 +470,10 @@ mod tests {
             panic!("both attempts failed");
         };
         assert_eq!((committed.len(), failed.len()), (0, 1));
-        info.mark_consumed(7, 0);
-        bench.commit_owned(1).unwrap();
+        // D41: the original wrote at its second attempt what it had read for the first.
+        bench.fail(Ok(vec![Err(Error::GroupChanged.into())]));
+        bench.meanwhile(move || info.mark_consumed(7, 0));
+        bench.commit_owned(2).unwrap();
         assert_eq!(bench.written(), [(partition(0), 7)]);
     }
 
@@ -497,5 +512,26 @@ mod tests {
         info.mark_consumed(7, 0);
         assert_eq!(bench.commit_owned(1).unwrap(), []);
         assert_eq!(bench.written(), []);
+    }
+
+    #[test]
+    fn partitions_are_not_given_up_in_the_midst_of_a_commit() {
+        // D21: what was still on its way when the partitions were released overtook the next owner's commits.
+        let bench = Bench::new();
+        bench.own();
+        let (given_up, is_given_up) = bounded(1);
+        let (committer, early) = (Arc::clone(&bench.committer), is_given_up.clone());
+        bench.meanwhile(move || {
+            thread::spawn(move || {
+                committer.withdraw();
+                given_up.send(())
+            });
+            let quiet = Duration::from_millis(50);
+            assert_eq!(early.recv_timeout(quiet), Err(RecvTimeoutError::Timeout));
+        });
+        bench.commit_owned(1).unwrap();
+        assert_eq!(bench.written(), [(partition(0), 5)]);
+        is_given_up.recv().unwrap();
+        assert_eq!(bench.commit_owned(1).unwrap(), []);
     }
 }
