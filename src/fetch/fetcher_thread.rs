@@ -317,3 +317,45 @@ impl Drop for LastWill<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::fetch::ChunkQueue;
+    use crate::fetch::tests::Bench;
+    use crate::net::fake_broker::closed_port;
+
+    use super::*;
+
+    #[test]
+    fn a_fetcher_that_panics_leaves_its_partitions_to_the_leader_finder() {
+        // D24: in the original they stayed with the dead thread, and nothing of them came any more.
+        let bench = Bench::start(&[], []);
+        let of = TopicPartition::new("orders", 0);
+        let info = PartitionTopicInfo::new(of.clone(), ChunkQueue::new(1, 1), Some(0));
+        let address = closed_port();
+        let (wake, woken) = bounded(1);
+        let consumer = SimpleConsumer::new(address.clone(), SimpleConsumerOptions::default());
+        let fetcher = Fetcher {
+            broker: Broker { id: 0, address },
+            shared: Arc::new(Shared {
+                partitions: Mutex::new(VecDeque::from([info])),
+                consumer: consumer.unwrap(),
+                wake,
+            }),
+            woken,
+            context: FetchContext {
+                leaderless: LeaderlessPartitions::new(),
+                ..bench.context.clone()
+            },
+        };
+        let leaderless = Arc::clone(&fetcher.context.leaderless);
+        let thread = thread::spawn(move || {
+            let _last_will = LastWill(&fetcher);
+            panic!("on purpose");
+        });
+        assert!(thread.join().is_err());
+        let left: Vec<_> = leaderless.snapshot();
+        assert_eq!(left.len(), 1);
+        assert_eq!(*left[0].topic_partition(), of);
+    }
+}

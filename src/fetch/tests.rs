@@ -59,6 +59,7 @@ use crate::protocol::TopicMetadata;
 use crate::thread::StopSignal;
 
 mod ends;
+mod hand_overs;
 mod hostile;
 mod lookups;
 mod sessions;
@@ -73,6 +74,8 @@ type Script = Vec<Result<MessageSet, ErrorCode>>;
 #[derive(Default)]
 struct Cluster {
     scripts: Mutex<HashMap<i32, Script>>,
+    /// Partitions of which Fetch says no more than that, script or not.
+    failing: Mutex<HashMap<i32, ErrorCode>>,
     /// Partitions that are at the end of their log.
     silent: Mutex<Vec<i32>>,
     leaders: Mutex<BTreeMap<i32, i32>>,
@@ -100,10 +103,10 @@ impl BrokerDirectory for Directory {
 }
 
 /// A fetcher manager with its partitions, against scripted brokers.
-struct Bench {
+pub(super) struct Bench {
     cluster: Arc<Cluster>,
     manager: Arc<FetcherManager>,
-    context: FetchContext,
+    pub(super) context: FetchContext,
     events: Events,
     infos: Vec<Arc<PartitionTopicInfo>>,
     /// Dropped last.
@@ -112,7 +115,10 @@ struct Bench {
 
 impl Bench {
     /// One broker, which leads as many partitions as there are start offsets; each has a queue of its own.
-    fn start(starts: &[Option<i64>], scripts: impl IntoIterator<Item = (i32, Script)>) -> Self {
+    pub(super) fn start(
+        starts: &[Option<i64>],
+        scripts: impl IntoIterator<Item = (i32, Script)>,
+    ) -> Self {
         Self::start_with(starts, scripts, &[])
     }
 
@@ -279,7 +285,7 @@ fn scripted(cluster: &Arc<Cluster>) -> FakeBrokerBuilder {
 impl Cluster {
     fn metadata(&self) -> MetadataResponse {
         let leaders = self.leaders.lock();
-        let partitions = (0..10).map(|partition| PartitionMetadata {
+        let partitions = (0..40).map(|partition| PartitionMetadata {
             error: None,
             partition,
             leader: Some(leaders.get(&partition).copied().unwrap_or(0)),
@@ -329,6 +335,9 @@ impl Cluster {
     }
 
     fn next_answer(&self, partition: i32, offset: i64) -> Result<MessageSet, ErrorCode> {
+        if let Some(code) = self.failing.lock().get(&partition) {
+            return Err(*code);
+        }
         if let Some(script) = self.scripts.lock().get_mut(&partition)
             && !script.is_empty()
         {
@@ -451,6 +460,20 @@ fn a_partition_whose_reset_fails_does_not_keep_the_others_from_theirs() {
     assert!(bench.await_failure(0).contains("NotLeaderOrFollower"));
     bench.cluster.refused_resets.lock().clear();
     assert_eq!(bench.next_chunk(0), 500);
+}
+
+#[test]
+fn a_partition_without_a_leader_does_not_keep_those_behind_it_from_theirs() {
+    // D25, D26: the original gave the look-up up at the first partition that it could not place, and so it did the next
+    // time; or it dropped the partition, which then was never fetched again.
+    let cluster = Arc::new(Cluster::default());
+    cluster.leaders.lock().insert(0, 99);
+    let broker = scripted(&cluster).start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let bench = Bench::start_on(cluster, vec![broker], &[Some(0); 3], &[]);
+    assert_eq!((bench.next_chunk(1), bench.next_chunk(2)), (0, 0));
+    bench.cluster.leaders.lock().clear();
+    assert_eq!(bench.next_chunk(0), 0);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::thread;
+
+use crossbeam_channel::RecvTimeoutError;
+use crossbeam_channel::bounded;
 
 use crate::consumer::offset_store::OffsetStoreError;
 use crate::consumer::owned_partitions::OwnedPartition;
@@ -68,7 +72,7 @@ impl OffsetStore for Notebook {
 }
 
 struct Bench {
-    committer: Committer,
+    committer: Arc<Committer>,
     notebook: Arc<Notebook>,
     ownership: Arc<Ownership>,
     session: Arc<Mutex<Option<i64>>>,
@@ -93,7 +97,7 @@ impl Bench {
             Duration::from_millis(1),
         );
         Self {
-            committer,
+            committer: Arc::new(committer),
             notebook,
             ownership,
             session,
@@ -122,6 +126,10 @@ impl Bench {
 
     fn written(&self) -> Offsets {
         std::mem::take(&mut *self.notebook.written.lock())
+    }
+
+    fn interrupt(&self, by: impl FnOnce() + Send + 'static) {
+        *self.notebook.interruption.lock() = Some(Box::new(by));
     }
 
     fn fail(&self, outcome: Outcome) {
@@ -239,8 +247,10 @@ fn each_attempt_commits_the_offsets_of_its_time_and_no_more_are_made_than_allowe
         panic!("both attempts failed");
     };
     assert_eq!((committed.len(), failed.len()), (0, 1));
-    info.mark_consumed(7, 0);
-    bench.commit_owned(1).unwrap();
+    // D41: the original wrote at its second attempt what it had read for the first.
+    bench.fail(Ok(vec![Err(Error::GroupChanged.into())]));
+    bench.interrupt(move || info.mark_consumed(7, 0));
+    bench.commit_owned(2).unwrap();
     assert_eq!(bench.written(), [(partition(0), 7)]);
 }
 
@@ -253,8 +263,7 @@ fn a_commit_that_failed_is_not_called_good_because_a_rebalance_followed() {
         bench.own();
         bench.fail(Err("out of reach".into()));
         let ownership = Arc::clone(&bench.ownership);
-        let rebalance = move || drop(ownership.replace(owned_next));
-        *bench.notebook.interruption.lock() = Some(Box::new(rebalance));
+        bench.interrupt(move || drop(ownership.replace(owned_next)));
         let error = bench.commit_owned(5).unwrap_err();
         assert!(error.chain().ends_with("out of reach"), "{error}");
         assert_eq!(bench.written(), []);
@@ -310,4 +319,25 @@ fn a_last_commit_that_fails_as_a_whole_names_the_partitions_that_it_was_for() {
         told.as_deref(),
         Some("commit of orders/0 failed: offset store: committing offsets: disk full")
     );
+}
+
+#[test]
+fn partitions_are_not_given_up_in_the_midst_of_a_commit() {
+    // D21: what was still on its way when the partitions were released overtook the next owner's commits.
+    let bench = Bench::new();
+    bench.own();
+    let (given_up, is_given_up) = bounded(1);
+    let (committer, early) = (Arc::clone(&bench.committer), is_given_up.clone());
+    bench.interrupt(move || {
+        thread::spawn(move || {
+            committer.withdraw();
+            given_up.send(())
+        });
+        let quiet = Duration::from_millis(50);
+        assert_eq!(early.recv_timeout(quiet), Err(RecvTimeoutError::Timeout));
+    });
+    bench.commit_owned(1).unwrap();
+    assert_eq!(bench.written(), [(partition(0), 5)]);
+    is_given_up.recv().unwrap();
+    assert_eq!(bench.commit_owned(1).unwrap(), []);
 }
