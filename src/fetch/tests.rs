@@ -39,6 +39,7 @@ use crate::net::fake_broker::FakeBrokerBuilder;
 use crate::net::fake_broker::Received;
 use crate::net::fake_broker::Then;
 use crate::net::fake_broker::await_hang_up;
+use crate::protocol::Codec;
 use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponse;
@@ -613,6 +614,24 @@ fn broken_framing_behind_sound_messages_costs_none_of_them() {
     assert_eq!(offset, 7);
 }
 
+#[test]
+fn a_compressed_set_that_is_damaged_within_moves_the_position_unopened() {
+    // D48: the original's fetchers unpacked every set to find its last offset, and then the streams did it again
+    // (KAFKA-846). Whoever opens this one meets the damage.
+    for format in [MessageFormat::V0, MessageFormat::V1, MessageFormat::V2] {
+        let mut set = MessageSetBuilder::compressed(Codec::Gzip).in_format(format);
+        for offset in 5..8 {
+            set.message(offset, None, Some(b"value")).unwrap();
+        }
+        let mut damaged = set.build().unwrap().as_bytes().to_vec();
+        *damaged.last_mut().unwrap() ^= 1;
+        let script = vec![Ok(MessageSet::from(damaged))];
+        let bench = Bench::start(&[Some(5)], [(0, script)]);
+        assert_eq!((bench.next_chunk(0), bench.next_chunk(0)), (5, 8));
+        assert_eq!(bench.asked(0)[..2], [5, 8], "{format:?}");
+    }
+}
+
 /// A batch of two records at `offset` whose header claims that it has a billion.
 fn boundless_batch(offset: i64) -> MessageSet {
     let mut set = MessageSetBuilder::new().in_format(MessageFormat::V2);
@@ -790,6 +809,28 @@ fn a_broken_connection_costs_no_message() {
     for round in 0..20 {
         assert_eq!(bench.next_chunk(0), 2 * round);
     }
+}
+
+#[test]
+fn a_broker_that_hangs_up_on_every_fetch_is_asked_again_only_after_a_pause() {
+    // D50: the original connected and asked again at once, which kept a core and the broker busy (KAFKA-1461).
+    const FAILURES: u32 = 6;
+    let backoff = Duration::from_millis(100);
+    let cluster = Arc::new(Cluster::default());
+    let of_metadata = Arc::clone(&cluster);
+    let broker = FakeBrokerBuilder::default()
+        .answer(move |_: MetadataRequest| of_metadata.metadata())
+        .on::<FetchRequest>(|_, _| Then::Reset)
+        .start();
+    cluster.brokers.lock().push(broker.as_broker(0));
+    let properties = [("refresh.leader.backoff.ms", "100")];
+    let began = Instant::now();
+    let bench = Bench::start_on(cluster, vec![broker], &[Some(0)], &properties);
+    for _ in 0..FAILURES {
+        bench.await_failure(0);
+    }
+    let took = began.elapsed();
+    assert!(took >= backoff * (FAILURES - 1), "{took:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
@@ -17,6 +18,7 @@ use kafka_zk_consumer::embedded::LocalSession;
 use crate::reading::Reading;
 use crate::reading::config;
 use crate::reading::connect;
+use crate::reading::next;
 use crate::reading::produce_numbers;
 use crate::reading::quick_cluster;
 use crate::reading::streams;
@@ -265,4 +267,30 @@ fn a_change_during_a_long_pause_between_attempts_is_looked_at_at_once() {
         let counts: Vec<usize> = reading.seen.values().map(Vec::len).collect();
         counts == [20, 10, 10]
     });
+}
+
+#[test]
+fn a_commit_and_a_shutdown_end_while_zookeeper_hangs() {
+    // D83: the original's waited for as long as ZooKeeper took to come back.
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 1, 0..10);
+    let settings = config(&cluster, "g").offsets_commit_max_retries(0);
+    let connector = Arc::new(connect(settings.auto_commit_enable(false)));
+    let mut stream = streams(&connector, "orders", 1).remove(0);
+    next(&mut stream).unwrap();
+    stream.mark_consumed();
+    cluster.zookeeper().silence(true);
+    // Not in a scope, which would wait for what never ends.
+    let (tell, told) = mpsc::channel();
+    let used = Arc::clone(&connector);
+    std::thread::spawn(move || {
+        tell.send(used.commit_offsets().map(drop)).unwrap();
+        used.shutdown();
+        tell.send(Ok(())).unwrap();
+    });
+    let committed = told.recv_timeout(Duration::from_secs(30));
+    assert!(committed.expect("the commit ends").is_err());
+    let shut_down = told.recv_timeout(Duration::from_secs(8));
+    assert!(shut_down.expect("the shutdown ends").is_ok());
+    assert_eq!(connector.state(), ConnectorState::ShutDown);
 }

@@ -741,6 +741,29 @@ fn unpacked_bytes_count_against_the_queue_until_they_are_read() {
 }
 
 #[test]
+fn a_message_that_is_kept_keeps_the_set_that_it_is_a_slice_of_and_no_more() {
+    // D82: the original's are slices of whole answers, with the sets of all partitions. Ours keep the set that they
+    // came in, or what it unpacks to; buffers that nobody keeps go back to the pool.
+    let mut bench = Bench::new(0);
+    bench.fetch(compressed(0..3), 3);
+    bench.fetch(plain(3..6), 6);
+    bench.fetch(plain(6..9), 9);
+    let all: Vec<Message> = std::iter::from_fn(|| bench.stream.try_next()?.ok()).collect();
+    assert_eq!(all.len(), 9);
+    // A new buffer is empty, one that was in use holds what was in it.
+    let returned = || {
+        let of_pool = || Some(bench.pool.take(1)).filter(|buffer| !buffer.is_empty());
+        std::iter::from_fn(of_pool).count()
+    };
+    assert_eq!(returned(), 1, "the compressed set");
+    let kept = [all[0].clone(), all[4].clone()];
+    drop(all);
+    assert_eq!(returned(), 1, "the set of which nothing is kept");
+    assert_eq!(kept.map(|message| message.offset()), [0, 4]);
+    assert_eq!(returned(), 2, "what it unpacked to, and the other set");
+}
+
+#[test]
 fn closing_the_queue_ends_a_blocked_stream() {
     let bench = Bench::new(0);
     let queue = Arc::clone(bench.info.queue());
