@@ -291,9 +291,11 @@ impl fmt::Display for Event {
                 write!(f, "rebalance failed {attempts} times and goes on: {reason}")
             }
             Self::IdleThread { thread, topic } => {
-                write!(f, "no partition of {topic} for thread {thread}")
+                write!(f, "no partition of {} for thread {thread}", Shown(topic))
             }
-            Self::NoTopics { regex } => write!(f, "no topic passes the filter `{regex}`"),
+            Self::NoTopics { regex } => {
+                write!(f, "no topic passes the filter `{}`", Shown(regex))
+            }
             Self::NoBrokers => f.write_str("no brokers in zookeeper"),
             Self::NoPartitions { topic } => write!(f, "topic {topic} has no partitions"),
             Self::UnusableZnode { path, reason } => write!(f, "unusable znode {path}: {reason}"),
@@ -342,6 +344,19 @@ impl fmt::Display for NoOffsetText<'_> {
         match log {
             Some(log) => write!(f, "; the log goes from {} to {}", log.start, log.end),
             None => Ok(()),
+        }
+    }
+}
+
+/// What is shown of a text, its first characters: a filter that lists thousands of topics makes no line of a log.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 200;
+        match self.0.char_indices().nth(LONGEST) {
+            Some((end, _)) => write!(f, "{}...", self.0.get(..end).unwrap_or_default()),
+            None => f.write_str(self.0),
         }
     }
 }
@@ -423,5 +438,18 @@ mod tests {
             Some(Event::SessionEstablished { session: 6 })
         );
         assert_eq!(std::iter::from_fn(|| events.try_next()).count(), 1023);
+    }
+
+    #[test]
+    fn of_a_filter_that_lists_thousands_of_topics_the_beginning_is_told() {
+        // Each idle stream told all of it, with each rebalance: a hundred kilobytes a line.
+        let list = |count: usize| vec!["orders-of-somebody"; count].join("|");
+        let text = |regex: String| Event::NoTopics { regex }.to_string();
+        let told = text(list(5000));
+        assert!(told.len() < 300 && told.ends_with("...`"), "{told}");
+        assert_eq!(
+            text(list(2)),
+            format!("no topic passes the filter `{}`", list(2))
+        );
     }
 }
