@@ -67,6 +67,8 @@ pub(crate) struct FetcherThread {
 struct Shared {
     /// In the order in which they are asked for; those that delivered go to the end.
     partitions: Mutex<VecDeque<Arc<PartitionTopicInfo>>>,
+    /// Those that were added since the last request.
+    newcomers: Mutex<Vec<TopicPartition>>,
     consumer: SimpleConsumer,
     /// Wakes the thread out of having nothing to ask for.
     wake: Sender<()>,
@@ -95,6 +97,7 @@ impl FetcherThread {
         let (wake, woken) = bounded(1);
         let shared = Arc::new(Shared {
             partitions: Mutex::default(),
+            newcomers: Mutex::default(),
             consumer: SimpleConsumer::new(broker.address.clone(), options)?,
             wake,
         });
@@ -125,6 +128,9 @@ impl FetcherThread {
     /// Adds a partition; it is asked for in the next request.
     pub(crate) fn add(&self, info: Arc<PartitionTopicInfo>) {
         info.note_leader();
+        // First, so that it is known of every partition that is asked for.
+        let newcomer = info.topic_partition().clone();
+        self.shared.newcomers.lock().push(newcomer);
         self.shared.partitions.lock().push_back(info);
         let _ = self.shared.wake.try_send(());
     }
@@ -228,6 +234,9 @@ impl Fetcher {
         let asked_for = plan.asked();
         let (mut wanted, asked) = plan.into_request(&self.context.config);
         let mut answers = FetchAnswers::new(asked, &self.context);
+        for newcomer in self.shared.newcomers.lock().drain(..) {
+            session.welcome(&newcomer);
+        }
         let outcome = self
             .shared
             .consumer
