@@ -39,6 +39,8 @@ mod filters;
 #[cfg(feature = "embedded")]
 mod groups;
 #[cfg(feature = "embedded")]
+mod jobs_in_trouble;
+#[cfg(feature = "embedded")]
 mod keeping;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod kzc_embedded;

@@ -1035,6 +1035,62 @@ fn a_batch_within_limits_does_not_count_what_it_holds_already() {
 }
 
 #[test]
+fn a_batch_that_only_time_bounds_ends_in_time_although_more_is_there() {
+    // The time was looked at only where nothing was there. An application that wanted a batch each second was given
+    // the whole backlog as the first one, however much memory that took.
+    let mut bench = Bench::new(0);
+    for first in [0, 2, 4] {
+        bench.fetch(plain(first..first + 2), first + 2);
+    }
+    let limits = BatchLimits {
+        messages: usize::MAX,
+        bytes: usize::MAX,
+        wait: Duration::from_nanos(1),
+    };
+    let batches = bench.stream.batches(limits).take(3);
+    let sizes: Vec<usize> = batches.map(|batch| batch.unwrap().len()).collect();
+    assert_eq!(sizes, [2, 2, 2]);
+}
+
+#[test]
+fn what_is_there_is_what_was_there_at_the_first_message() {
+    // Fetchers that kept up with the application filled the queue while it was read, so that a call which takes what
+    // is there came to no end before the backlog did.
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..1), 1);
+    bench.fetch(plain(1..2), 2);
+    let idle = MessageStream::new(Arc::clone(bench.info.queue()), bench.stream.context.clone());
+    let mut stream = std::mem::replace(&mut bench.stream, idle);
+    let mut read = Vec::new();
+    for _ in 0..2 {
+        let visit = |message: MessageRef<'_>| {
+            read.push(message.offset());
+            let next = bench.position().offset;
+            bench.fetch(plain(next..next + 1), next + 1);
+        };
+        let count = stream.visit_batch(usize::MAX, Duration::ZERO, visit);
+        assert!(matches!(count, Some(Ok(2))), "{count:?}");
+    }
+    assert_eq!(read, [0, 1, 2, 3]);
+}
+
+#[test]
+fn the_last_batch_before_the_end_waits_for_nothing() {
+    // It waited for more as long as it might, and without a bound on the time for ever: nothing comes behind the end.
+    let mut bench = Bench::with_end(0, Some(4), &[]);
+    bench.fetch(plain(0..2), 2);
+    bench.fetch(plain(2..6), 6);
+    let limits = BatchLimits {
+        messages: 3,
+        bytes: usize::MAX,
+        wait: Duration::MAX,
+    };
+    let batches = bench.stream.batches(limits);
+    let sizes: Vec<usize> = batches.map(|batch| batch.unwrap().len()).collect();
+    assert_eq!(sizes, [3, 1]);
+}
+
+#[test]
 fn a_log_that_ends_in_markers_is_read_to_its_end() {
     // No message tells that the end is reached, and what is behind the last one counts as consumed all the same.
     let set = transactions();
