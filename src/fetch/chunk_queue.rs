@@ -204,6 +204,11 @@ impl ChunkQueue {
         self.state.lock().entries.is_empty()
     }
 
+    /// Message sets and whatever else waits for the stream.
+    pub(crate) fn entries(&self) -> usize {
+        self.state.lock().entries.len()
+    }
+
     /// Message sets waiting for the stream (`FetchQueueSize` of the original).
     pub(crate) fn len(&self) -> usize {
         self.state.lock().chunks

@@ -60,6 +60,8 @@ pub(crate) struct FetcherThread {
 struct Shared {
     /// In the order in which they are asked for; those that delivered go to the end.
     partitions: Mutex<VecDeque<Arc<PartitionTopicInfo>>>,
+    /// Those that were added since the last request.
+    newcomers: Mutex<Vec<TopicPartition>>,
     consumer: SimpleConsumer,
     /// Wakes the thread out of having nothing to ask for.
     wake: Sender<()>,
@@ -88,6 +90,7 @@ impl FetcherThread {
         let (wake, woken) = bounded(1);
         let shared = Arc::new(Shared {
             partitions: Mutex::default(),
+            newcomers: Mutex::default(),
             consumer: SimpleConsumer::new(broker.address.clone(), options)?,
             wake,
         });
@@ -118,6 +121,9 @@ impl FetcherThread {
     /// Adds a partition; it is asked for in the next request.
     pub(crate) fn add(&self, info: Arc<PartitionTopicInfo>) {
         info.note_leader();
+        // First, so that it is known of every partition that is asked for.
+        let newcomer = info.topic_partition().clone();
+        self.shared.newcomers.lock().push(newcomer);
         self.shared.partitions.lock().push_back(info);
         let _ = self.shared.wake.try_send(());
     }
@@ -223,6 +229,9 @@ impl Fetcher {
         let idle_pause = plan.idle_pause(&self.context.config);
         let (mut wanted, asked) = plan.into_request(&self.context.config);
         let mut answers = FetchAnswers::new(asked, &self.context);
+        for newcomer in self.shared.newcomers.lock().drain(..) {
+            session.welcome(&newcomer);
+        }
         let begin = Instant::now();
         let outcome = self
             .shared
@@ -338,6 +347,7 @@ mod tests {
         let fetcher = Fetcher {
             broker: Broker { id: 0, address },
             shared: Arc::new(Shared {
+                newcomers: Mutex::default(),
                 partitions: Mutex::new(VecDeque::from([info])),
                 consumer: consumer.unwrap(),
                 wake,

@@ -78,6 +78,16 @@ impl FetchSession {
         }
     }
 
+    /// The fetcher has the partition anew, and knows nothing of what it was told before. An answer that only tells
+    /// changes would leave it at that, so the session begins anew if it has told of the partition.
+    pub(crate) fn welcome(&mut self, topic_partition: &TopicPartition) {
+        if self.is_incremental() && self.told.contains_key(topic_partition) {
+            self.next = FetchMetadata::Full {
+                closing: self.next.session_id(),
+            };
+        }
+    }
+
     /// Whether the next request names changes only, so that the answer does, too.
     pub(super) fn is_incremental(&self) -> bool {
         self.next.is_incremental()

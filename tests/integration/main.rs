@@ -41,6 +41,8 @@ mod groups;
 #[cfg(feature = "embedded")]
 mod hand_over;
 #[cfg(feature = "embedded")]
+mod jobs_in_trouble;
+#[cfg(feature = "embedded")]
 mod keeping;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod kzc_embedded;
