@@ -17,6 +17,7 @@ use kafka_zk_consumer::OffsetStoreError;
 use kafka_zk_consumer::RebalanceListener;
 use kafka_zk_consumer::RevokedPartitions;
 use kafka_zk_consumer::TopicPartition;
+use kafka_zk_consumer::embedded::EmbeddedCluster;
 use kafka_zk_consumer::embedded::LocalSession;
 
 use crate::reading::Reading;
@@ -36,8 +37,9 @@ const OWNER: &str = "/consumers/g/owners/orders/1";
 #[derive(Clone, Default)]
 struct Memory {
     stored: Arc<Mutex<HashMap<TopicPartition, i64>>>,
-    /// Of the newcomer.
+    /// Of a newcomer.
     slow: Option<Arc<Slow>>,
+    is_away: Arc<AtomicBool>,
 }
 
 /// Reads offsets at once, but hands them over only when the previous owner has given the partition up.
@@ -52,6 +54,9 @@ impl OffsetStore for Memory {
         partitions: &[TopicPartition],
         _call: &OffsetCall,
     ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err("the database is away".into());
+        }
         let stored = self.stored.lock().unwrap().clone();
         if let Some(slow) = &self.slow {
             slow.has_read.store(true, Ordering::SeqCst);
@@ -92,6 +97,14 @@ impl RebalanceListener for Hesitant {
     }
 }
 
+/// A member that goes on for long when its start fails, and commits when it gives its partitions up.
+fn connect(cluster: &EmbeddedCluster, id: &str, store: Memory) -> ConsumerConnector {
+    let settings = config(cluster, "g").consumer_id(id);
+    let settings = settings.auto_commit_interval(Duration::from_secs(3600));
+    let settings = settings.rebalance_max_retries(50).build().unwrap();
+    ConsumerConnector::connect_with_offset_store(settings, store).unwrap()
+}
+
 #[test]
 fn a_newcomer_begins_where_the_previous_owner_stopped_however_late_that_commits() {
     // D22: the original read the offsets before it had won the partitions. What the previous owner committed between
@@ -107,13 +120,8 @@ fn a_newcomer_begins_where_the_previous_owner_stopped_however_late_that_commits(
         slow: Some(Arc::clone(&slow)),
         ..by_owner.clone()
     };
-    let connect = |id, store| {
-        let settings = config(&cluster, "g").consumer_id(id);
-        let settings = settings.auto_commit_interval(Duration::from_secs(3600));
-        let settings = settings.rebalance_max_retries(50).build().unwrap();
-        ConsumerConnector::connect_with_offset_store(settings, store).unwrap()
-    };
-    let (owner, newcomer) = (connect("a", by_owner.clone()), connect("b", by_newcomer));
+    let owner = connect(&cluster, "a", by_owner.clone());
+    let newcomer = connect(&cluster, "b", by_newcomer);
     let listener = Hesitant {
         newcomer: Some((slow, newcomer.events())),
     };
@@ -133,4 +141,30 @@ fn a_newcomer_begins_where_the_previous_owner_stopped_however_late_that_commits(
     let mut stream = streams(&newcomer, "orders", 1).remove(0);
     produce_numbers(&cluster, "orders", 2, 10..11);
     assert_eq!(value(&next(&mut stream).unwrap()), numbered(1, 10));
+}
+
+#[test]
+fn a_member_that_cannot_read_its_offsets_leaves_their_share_to_the_others() {
+    // D18: the owner nodes that had been made before the error were forgotten, and were in everybody's way.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    let without = Memory::default();
+    without.is_away.store(true, Ordering::SeqCst);
+    let first = connect(&cluster, "a", without.clone());
+    let second = connect(&cluster, "b", Memory::default());
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| first.create_message_streams([("orders", 1)]).map(drop));
+        let is_failure = |event| matches!(event, Event::RebalanceAttemptFailed { .. });
+        wait_until("an attempt has failed", || {
+            first.events().try_next().is_some_and(is_failure)
+        });
+        let by_second = second.create_message_streams([("orders", 1)]);
+        assert!(by_second.is_ok(), "{:?}", by_second.map(drop));
+        assert_eq!(
+            second.owned_partitions(),
+            [TopicPartition::new("orders", 1)]
+        );
+        without.is_away.store(false, Ordering::SeqCst);
+        starting.join().unwrap().unwrap();
+    });
+    assert_eq!(first.owned_partitions(), [TopicPartition::new("orders", 0)]);
 }
