@@ -225,6 +225,30 @@ impl Event {
         }
     }
 
+    /// How far a rebalance is. No other event has anything to say here.
+    fn fmt_rebalance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RebalanceStarted { trigger } => write!(f, "rebalance started: {trigger}"),
+            Self::RebalanceFinished {
+                generation,
+                owned,
+                took,
+            } => write!(
+                f,
+                "rebalance finished: generation {generation}, {} partitions, {} ms",
+                owned.len(),
+                took.as_millis()
+            ),
+            Self::RebalanceAttemptFailed { attempt, reason } => {
+                write!(f, "rebalance attempt {attempt} failed: {reason}")
+            }
+            Self::RebalanceFailed { attempts, reason } => {
+                write!(f, "rebalance failed {attempts} times and goes on: {reason}")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What has become of the position in one partition. No other event has anything to say here.
     fn fmt_position(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -273,23 +297,10 @@ impl fmt::Display for Event {
             }
             Self::LeaseEnded => f.write_str("zookeeper out of reach for a session: delivery stops"),
             Self::Registered { member } => write!(f, "registered as {member}"),
-            Self::RebalanceStarted { trigger } => write!(f, "rebalance started: {trigger}"),
-            Self::RebalanceFinished {
-                generation,
-                owned,
-                took,
-            } => write!(
-                f,
-                "rebalance finished: generation {generation}, {} partitions, {} ms",
-                owned.len(),
-                took.as_millis()
-            ),
-            Self::RebalanceAttemptFailed { attempt, reason } => {
-                write!(f, "rebalance attempt {attempt} failed: {reason}")
-            }
-            Self::RebalanceFailed { attempts, reason } => {
-                write!(f, "rebalance failed {attempts} times and goes on: {reason}")
-            }
+            Self::RebalanceStarted { .. }
+            | Self::RebalanceFinished { .. }
+            | Self::RebalanceAttemptFailed { .. }
+            | Self::RebalanceFailed { .. } => self.fmt_rebalance(f),
             Self::IdleThread { thread, topic } => {
                 write!(f, "no partition of {} for thread {thread}", Shown(topic))
             }
