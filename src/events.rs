@@ -157,6 +157,12 @@ pub enum Event {
         /// What it said.
         reason: String,
     },
+    /// The application dropped a stream and the member goes on: it keeps the stream's partitions, those too that later
+    /// rebalances bring, and nobody reads them until it leaves.
+    StreamDropped {
+        /// The partitions that the stream has now.
+        partitions: Vec<TopicPartition>,
+    },
     /// A message was corrupt or larger than `fetch.message.max.bytes`; its partition waits for the
     /// application, or goes on behind it with `on.bad.message=skip`.
     BadMessage {
@@ -213,6 +219,7 @@ impl Event {
             | Self::LeaderLookupFailed { .. }
             | Self::NoLeader { .. }
             | Self::OffsetReset { .. }
+            | Self::StreamDropped { .. }
             | Self::CommitFailed { .. }
             | Self::OffsetOverwritten { .. }
             | Self::ShutdownIncomplete { .. } => log::Level::Warn,
@@ -325,6 +332,12 @@ impl fmt::Display for Event {
             }
             Self::ListenerFailed { call, reason } => {
                 write!(f, "rebalance listener failed in {call}: {reason}")
+            }
+            Self::StreamDropped { partitions } if partitions.is_empty() => {
+                f.write_str("stream dropped: nobody reads what it may still get")
+            }
+            Self::StreamDropped { partitions } => {
+                write!(f, "stream dropped: nobody reads {}", Few(partitions))
             }
             Self::CommitFailed { partitions, reason } => {
                 write!(f, "commit of {} failed: {reason}", Few(partitions))

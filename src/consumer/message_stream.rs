@@ -24,6 +24,7 @@ use crate::consumer::owned_partitions::seek;
 use crate::consumer::stream_error::StreamError;
 use crate::consumer::wait::Wait;
 use crate::error::Error;
+use crate::events::Event;
 use crate::events::EventSender;
 use crate::fetch::ChunkQueue;
 use crate::fetch::PartitionTopicInfo;
@@ -47,7 +48,9 @@ pub(crate) struct StreamContext {
 ///
 /// Iterating blocks until there is a message, and ends when the connector is shut down. Messages of one
 /// partition come in order; one stream may mix partitions. A stream belongs to one application thread at a
-/// time; different streams are independent: one that is not read holds back its own partitions only.
+/// time; different streams are independent: one that is not read holds back its own partitions only. The member
+/// keeps the partitions of a stream that is dropped ([`Event::StreamDropped`](crate::Event::StreamDropped)), so shut
+/// the connector down to leave them to others.
 ///
 /// A message counts as consumed, and its offset may be committed, when the application *comes back*: with
 /// the next call on the stream, or by [`mark_consumed`](Self::mark_consumed). What was handed out and not
@@ -368,10 +371,24 @@ impl Iterator for MessageStream {
 }
 
 impl Drop for MessageStream {
-    /// The other streams of a job do not wait for what nobody reads any more.
+    /// The other streams of a job do not wait for what nobody reads any more, and the application is told of it.
     fn drop(&mut self) {
         if let Some(bounds) = &self.bounds {
             bounds.abandon(&self.queue);
+        }
+        if self.queue.is_closed() {
+            return;
+        }
+        let owned = self.context.ownership.current();
+        let unread = owned
+            .infos()
+            .filter(|info| Arc::ptr_eq(info.queue(), &self.queue) && !info.is_done());
+        let partitions: Vec<TopicPartition> =
+            unread.map(|info| info.topic_partition().clone()).collect();
+        if self.bounds.is_none() || !partitions.is_empty() {
+            self.context
+                .events
+                .send(Event::StreamDropped { partitions });
         }
     }
 }

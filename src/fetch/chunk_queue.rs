@@ -227,6 +227,11 @@ impl ChunkQueue {
         self.wake_fetchers();
     }
 
+    /// Whether the streams have been ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Ends the stream: drops all entries and wakes whoever waits (the original's sentinel).
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
