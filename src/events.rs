@@ -124,6 +124,14 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Partitions cannot be fetched because no leader of theirs is known. Told once; it is looked for every
+    /// `refresh.leader.backoff.ms`, and [`FetchingFrom`](Self::FetchingFrom) tells the end.
+    NoLeader {
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+        /// What the brokers say instead.
+        reason: String,
+    },
     /// The position was outside the log; `auto.offset.reset` chose another one.
     OffsetReset {
         /// The partition.
@@ -148,6 +156,12 @@ pub enum Event {
         call: &'static str,
         /// What it said.
         reason: String,
+    },
+    /// The application dropped a stream and the member goes on: it keeps the stream's partitions, those too that later
+    /// rebalances bring, and nobody reads them until it leaves.
+    StreamDropped {
+        /// The partitions that the stream has now.
+        partitions: Vec<TopicPartition>,
     },
     /// A message was corrupt or larger than `fetch.message.max.bytes`; its partition waits for the
     /// application, or goes on behind it with `on.bad.message=skip`.
@@ -203,7 +217,9 @@ impl Event {
             | Self::NodesLost { .. }
             | Self::FetchFailed { .. }
             | Self::LeaderLookupFailed { .. }
+            | Self::NoLeader { .. }
             | Self::OffsetReset { .. }
+            | Self::StreamDropped { .. }
             | Self::CommitFailed { .. }
             | Self::OffsetOverwritten { .. }
             | Self::ShutdownIncomplete { .. } => log::Level::Warn,
@@ -213,6 +229,30 @@ impl Event {
             | Self::RebalanceStarted { .. }
             | Self::RebalanceFinished { .. }
             | Self::FetchingFrom { .. } => log::Level::Info,
+        }
+    }
+
+    /// How far a rebalance is. No other event has anything to say here.
+    fn fmt_rebalance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RebalanceStarted { trigger } => write!(f, "rebalance started: {trigger}"),
+            Self::RebalanceFinished {
+                generation,
+                owned,
+                took,
+            } => write!(
+                f,
+                "rebalance finished: generation {generation}, {} partitions, {} ms",
+                owned.len(),
+                took.as_millis()
+            ),
+            Self::RebalanceAttemptFailed { attempt, reason } => {
+                write!(f, "rebalance attempt {attempt} failed: {reason}")
+            }
+            Self::RebalanceFailed { attempts, reason } => {
+                write!(f, "rebalance failed {attempts} times and goes on: {reason}")
+            }
+            _ => Ok(()),
         }
     }
 
@@ -264,27 +304,16 @@ impl fmt::Display for Event {
             }
             Self::LeaseEnded => f.write_str("zookeeper out of reach for a session: delivery stops"),
             Self::Registered { member } => write!(f, "registered as {member}"),
-            Self::RebalanceStarted { trigger } => write!(f, "rebalance started: {trigger}"),
-            Self::RebalanceFinished {
-                generation,
-                owned,
-                took,
-            } => write!(
-                f,
-                "rebalance finished: generation {generation}, {} partitions, {} ms",
-                owned.len(),
-                took.as_millis()
-            ),
-            Self::RebalanceAttemptFailed { attempt, reason } => {
-                write!(f, "rebalance attempt {attempt} failed: {reason}")
-            }
-            Self::RebalanceFailed { attempts, reason } => {
-                write!(f, "rebalance failed {attempts} times and goes on: {reason}")
-            }
+            Self::RebalanceStarted { .. }
+            | Self::RebalanceFinished { .. }
+            | Self::RebalanceAttemptFailed { .. }
+            | Self::RebalanceFailed { .. } => self.fmt_rebalance(f),
             Self::IdleThread { thread, topic } => {
-                write!(f, "no partition of {topic} for thread {thread}")
+                write!(f, "no partition of {} for thread {thread}", Shown(topic))
             }
-            Self::NoTopics { regex } => write!(f, "no topic passes the filter `{regex}`"),
+            Self::NoTopics { regex } => {
+                write!(f, "no topic passes the filter `{}`", Shown(regex))
+            }
             Self::NoBrokers => f.write_str("no brokers in zookeeper"),
             Self::NoPartitions { topic } => write!(f, "topic {topic} has no partitions"),
             Self::UnusableZnode { path, reason } => write!(f, "unusable znode {path}: {reason}"),
@@ -298,8 +327,17 @@ impl fmt::Display for Event {
                 reason,
             } => write!(f, "{address} fails for {}: {reason}", Few(partitions)),
             Self::LeaderLookupFailed { reason } => write!(f, "leaders not found: {reason}"),
+            Self::NoLeader { partitions, reason } => {
+                write!(f, "no leader of {}: {reason}", Few(partitions))
+            }
             Self::ListenerFailed { call, reason } => {
                 write!(f, "rebalance listener failed in {call}: {reason}")
+            }
+            Self::StreamDropped { partitions } if partitions.is_empty() => {
+                f.write_str("stream dropped: nobody reads what it may still get")
+            }
+            Self::StreamDropped { partitions } => {
+                write!(f, "stream dropped: nobody reads {}", Few(partitions))
             }
             Self::CommitFailed { partitions, reason } => {
                 write!(f, "commit of {} failed: {reason}", Few(partitions))
@@ -330,6 +368,19 @@ impl fmt::Display for NoOffsetText<'_> {
         match log {
             Some(log) => write!(f, "; the log goes from {} to {}", log.start, log.end),
             None => Ok(()),
+        }
+    }
+}
+
+/// What is shown of a text, its first characters: a filter that lists thousands of topics makes no line of a log.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 200;
+        match self.0.char_indices().nth(LONGEST) {
+            Some((end, _)) => write!(f, "{}...", self.0.get(..end).unwrap_or_default()),
+            None => f.write_str(self.0),
         }
     }
 }
@@ -411,5 +462,18 @@ mod tests {
             Some(Event::SessionEstablished { session: 6 })
         );
         assert_eq!(std::iter::from_fn(|| events.try_next()).count(), 1023);
+    }
+
+    #[test]
+    fn of_a_filter_that_lists_thousands_of_topics_the_beginning_is_told() {
+        // Each idle stream told all of it, with each rebalance: a hundred kilobytes a line.
+        let list = |count: usize| vec!["orders-of-somebody"; count].join("|");
+        let text = |regex: String| Event::NoTopics { regex }.to_string();
+        let told = text(list(5000));
+        assert!(told.len() < 300 && told.ends_with("...`"), "{told}");
+        assert_eq!(
+            text(list(2)),
+            format!("no topic passes the filter `{}`", list(2))
+        );
     }
 }

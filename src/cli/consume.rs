@@ -55,8 +55,8 @@ pub(crate) fn consume(arguments: &ConsumeArguments, ending: &Ending) -> Result<(
         consumption.run_to_the_end(&settings, &subscription)
     } else {
         let join = |connector: &ConsumerConnector| subscription.join(connector);
-        session::run(&settings, join, ending, |_, mut stream| {
-            consumption.read(&mut stream);
+        session::run(&settings, join, ending, |_, stream| {
+            consumption.read(stream)
         })
     };
     let written = consumption.output.written();
@@ -102,8 +102,8 @@ impl Consumption<'_> {
     ) -> Result<(), Failure> {
         let report = Mutex::new(Vec::new());
         let join = |connector: &ConsumerConnector| subscription.join_bounded(connector);
-        let result = session::run(settings, join, self.ending, |_, mut stream| {
-            self.read(&mut stream);
+        let result = session::run(settings, join, self.ending, |_, stream| {
+            self.read(stream);
             // The last stream to end knows how it went.
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             *report = stream.report();

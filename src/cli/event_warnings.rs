@@ -56,6 +56,8 @@ fn text(event: &Event) -> Option<String> {
         | Event::LeaseEnded
         | Event::RebalanceFailed { .. }
         | Event::LeaderLookupFailed { .. }
+        | Event::NoLeader { .. }
+        | Event::UnusableZnode { .. }
         | Event::ShutdownIncomplete { .. } => Some(event.to_string()),
         _ => None,
     }

@@ -94,7 +94,7 @@ pub(crate) fn perf(arguments: &PerfArguments, ending: &Ending) -> Result<(), Fai
 
 impl Measurement<'_> {
     /// Of all ways to read, visiting costs the least: half of the CPU time of reading one by one.
-    fn read(&self, number: usize, mut stream: MessageStream) {
+    fn read(&self, number: usize, stream: &mut MessageStream) {
         let (_, counters) = self.started();
         self.silence.broken();
         let mut progress = Progress::new(number);

@@ -75,7 +75,7 @@ pub(crate) fn run<S: Send>(
     settings: &Settings,
     join: impl FnOnce(&ConsumerConnector) -> Result<Vec<S>, Error>,
     ending: &Ending,
-    read: impl Fn(usize, S) + Sync,
+    read: impl Fn(usize, &mut S) + Sync,
 ) -> Result<(), Failure> {
     let connector = ConsumerConnector::connect(settings.config.clone())
         .map_err(|error| Failure::library("connecting", &error))?;
@@ -89,9 +89,10 @@ pub(crate) fn run<S: Send>(
     };
     let uncommitted = thread::scope(|scope| {
         let watch = scope.spawn(|| session.watch());
-        session.join_and_read(join, &read);
+        let streams = session.join_and_read(join, &read);
         session.closing.store(true, Ordering::SeqCst);
         session.connector.shutdown();
+        drop(streams);
         session.closed.store(true, Ordering::SeqCst);
         watch.join().unwrap_or_default()
     });
@@ -104,25 +105,27 @@ pub(crate) fn run<S: Send>(
 }
 
 impl Session<'_> {
+    /// Returns the streams, for the member still has their partitions; none where it did not come so far.
     fn join_and_read<S: Send>(
         &self,
         join: impl FnOnce(&ConsumerConnector) -> Result<Vec<S>, Error>,
-        read: &(impl Fn(usize, S) + Sync),
-    ) {
+        read: &(impl Fn(usize, &mut S) + Sync),
+    ) -> Vec<S> {
         let made = join(&self.connector);
         self.joined.store(true, Ordering::SeqCst);
-        let streams = match made {
+        let mut streams = match made {
             Ok(streams) => streams,
-            // The watching thread has closed the connector.
-            Err(_) if self.ending.is_due() => return,
             Err(error) => {
-                return self
-                    .ending
-                    .fail(Failure::library("joining the group", &error));
+                // Else the watching thread has closed the connector.
+                if !self.ending.is_due() {
+                    let failure = Failure::library("joining the group", &error);
+                    self.ending.fail(failure);
+                }
+                return Vec::new();
             }
         };
         thread::scope(|scope| {
-            for (number, stream) in streams.into_iter().enumerate() {
+            for (number, stream) in streams.iter_mut().enumerate() {
                 let thread = thread::Builder::new().name(format!("stream-{number}"));
                 if let Err(error) = thread.spawn_scoped(scope, move || read(number, stream)) {
                     let failure = Failure::runtime("starting a thread for a stream", &error);
@@ -130,6 +133,7 @@ impl Session<'_> {
                 }
             }
         });
+        streams
     }
 
     /// Tells events until the connector is closed. Returns the failure of the last commit.

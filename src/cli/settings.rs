@@ -102,12 +102,17 @@ fn zookeeper(
     if builder.get(ZOOKEEPER).is_some() {
         return Ok(builder);
     }
-    let nor = match &arguments.config {
-        Some(path) => format!("{} has no {ZOOKEEPER}", path.display()),
-        None => format!("there is no {ZOOKEEPER} by --config or --property"),
+    let place = match &arguments.config {
+        Some(path) => format!("in {}", path.display()),
+        None => String::from("by --config or --property"),
+    };
+    // The library's words tell of a mistyped key, too.
+    let words = match builder.build() {
+        Err(error) => format!(": {error}"),
+        Ok(_) => String::new(),
     };
     Err(Failure::Usage(format!(
-        "which ZooKeeper? --zookeeper is not given, and {nor}"
+        "which ZooKeeper? there is neither --zookeeper nor {ZOOKEEPER} {place}{words}"
     )))
 }
 
@@ -230,6 +235,12 @@ mod tests {
                 }
             }
         }
+        fs::write(file, "zookeper.connect=h:1\n").unwrap();
+        let Err(Failure::Usage(text)) = parsed(&["kzc", "perf", "--topic", "t", "--config", file])
+        else {
+            panic!("a mistyped key is enough");
+        };
+        assert!(text.contains("meant by `zookeper.connect`?"), "{text}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -87,12 +88,22 @@ fn pair(entry: &str) -> Option<(BrokerAddress, BrokerAddress)> {
 fn address(text: &str) -> Option<BrokerAddress> {
     let text = text.trim();
     let address: BrokerAddress = text.parse().ok()?;
-    let is_bracketed = text.starts_with('[');
-    let is_legal = |c: char| !c.is_whitespace() && !matches!(c, '[' | ']' | '=' | '/');
-    let is_good = address.port > 0
-        && address.host.contains(':') == is_bracketed
-        && address.host.chars().all(is_legal);
-    is_good.then_some(address)
+    let is_good = match text.starts_with('[') {
+        true => is_ipv6(&address.host),
+        false => address.host.chars().all(is_of_a_name),
+    };
+    (is_good && address.port > 0).then_some(address)
+}
+
+/// An address, perhaps with the interface that it is meant for, as in `fe80::1%eth0`.
+fn is_ipv6(host: &str) -> bool {
+    let (ip, interface) = host.split_once('%').unwrap_or((host, "0"));
+    ip.parse::<Ipv6Addr>().is_ok() && !interface.is_empty() && interface.chars().all(is_of_a_name)
+}
+
+/// Of host names and IPv4 addresses. There are no wildcards: each broker needs an entry.
+fn is_of_a_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '.' | '_')
 }
 
 fn comparable(address: &BrokerAddress) -> BrokerAddress {
@@ -171,6 +182,24 @@ mod tests {
         for text in [",", "a:1=b:2,", ",a:1=b:2"] {
             let error = text.parse::<BrokerAddressMap>().unwrap_err().to_string();
             assert!(error.contains("`` is not"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_could_never_be_met_is_refused() {
+        // It was taken, and the brokers went on being looked for where they say.
+        for entry in [
+            "*:9092=b:2",
+            "kafka?:9092=b:2",
+            "a b:1=c:2",
+            "[::g]:1=b:2",
+            "[1.2.3.4:5]:1=b:2",
+            "[::1%]:1=b:2",
+            "[::1]:1=[:]:2",
+            "a\0:1=b:2",
+        ] {
+            let error = entry.parse::<BrokerAddressMap>().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{entry}`")), "{entry}: {error}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::auto_offset_reset::AutoOffsetReset;
 use crate::config::broker_address_map::BrokerAddressMap;
+use crate::config::connect_string::ConnectString;
 use crate::config::consumed_on::ConsumedOn;
 use crate::config::consumer_config::ConsumerConfig;
 use crate::config::isolation_level::IsolationLevel;
@@ -28,6 +29,7 @@ const LONGEST_NAME: usize = 32_767;
 /// that are restricted to some characters or words.
 pub(super) fn check(mut from: PropertyReader) -> Result<ConsumerConfig, Error> {
     let zookeeper_connect = from.required("zookeeper.connect")?;
+    ConnectString::parse(&zookeeper_connect)?;
     let session_timeout = from.millis_from("zookeeper.session.timeout.ms", 1, ms(6_000))?;
     let connection_timeout =
         from.millis_from("zookeeper.connection.timeout.ms", 1, session_timeout)?;

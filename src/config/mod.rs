@@ -26,9 +26,12 @@ mod round_robin_version;
 
 mod checks;
 mod choices;
+mod connect_string;
 mod nearest_key;
 mod property_file;
 mod property_reader;
+
+pub(crate) use connect_string::ConnectString;
 
 pub use auto_offset_reset::AutoOffsetReset;
 pub use broker_address_map::BrokerAddressMap;

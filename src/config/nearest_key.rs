@@ -1,24 +1,23 @@
-//! What was probably meant by a key that is not known.
+//! Which key was probably meant by a mistyped one.
 
 /// Two keys are alike from here on, where 1 is the same: one letter in four may differ. A later consumer's key, such as
 /// `session.timeout.ms`, must not be taken for `socket.timeout.ms`.
 const ALIKE: f64 = 0.75;
 
-/// The key of `known` that is most like `key`; `None` if none is much like it.
-pub(super) fn find<'a>(key: &str, known: &'a [String]) -> Option<&'a str> {
-    known
-        .iter()
-        .map(|known| (likeness(key, known), known.as_str()))
+/// The one of `keys` that is most like `key`; `None` if none is much like it.
+pub(super) fn find<'a>(key: &str, keys: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
+    keys.into_iter()
+        .map(|other| (likeness(key, other), other.as_str()))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, known)| known)
+        .map(|(_, nearest)| nearest)
 }
 
 /// From 0 to 1. The words may be in another order, as in the later consumer's `enable.auto.commit`.
 fn likeness(one: &str, other: &str) -> f64 {
-    let one = one.to_lowercase();
-    let as_written = strsim::normalized_damerau_levenshtein(&one, other);
-    let sorted = strsim::normalized_damerau_levenshtein(&sorted(&one), &sorted(other));
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let as_written = strsim::normalized_damerau_levenshtein(&one, &other);
+    let sorted = strsim::normalized_damerau_levenshtein(&sorted(&one), &sorted(&other));
     as_written.max(sorted)
 }
 

@@ -41,7 +41,12 @@ impl PropertyReader {
     /// A text that must be there and must not be empty.
     pub(super) fn required(&mut self, key: &str) -> Result<String, Error> {
         match self.text(key) {
-            None => Err(invalid(key, "is required, and missing")),
+            None => {
+                let hint = nearest_key::find(key, self.unread.keys())
+                    .map(|given| format!("; is it meant by `{given}`?"))
+                    .unwrap_or_default();
+                Err(invalid(key, format!("is required, and missing{hint}")))
+            }
             Some(text) if text.is_empty() => Err(invalid(key, "is required, and empty")),
             Some(text) => Ok(text),
         }

@@ -17,8 +17,9 @@ pub struct BatchLimits {
     /// Bytes of keys and values with which a batch is full: the message that reaches them is its last.
     /// Default 1,048,576; with 0 each batch has one message.
     pub bytes: usize,
-    /// How long a batch that is not full waits for more after its first message. Default 100 ms; zero takes
-    /// what is there.
+    /// How long a batch that is not full waits for more after its first message, and takes more that is there: what
+    /// comes from the brokers is looked at once in each fetched set. Default 100 ms; zero takes what was there at the
+    /// first message. A [`BoundedStream`](crate::BoundedStream) that has come to its ends waits no longer.
     pub wait: Duration,
 }
 
@@ -59,7 +60,7 @@ impl MessageStream {
                 bytes = bytes.saturating_add(size(message));
                 batch.push(message.to_message());
             };
-            if let Err(error) = self.fill(demand, &mut keep)? {
+            if let Err(error) = self.fill(&mut demand, &mut keep)? {
                 return Some(Err(error));
             }
             let is_full = batch.len() >= limits.messages || bytes >= limits.bytes;

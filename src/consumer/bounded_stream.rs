@@ -26,12 +26,17 @@ use crate::consumer::stream_error::StreamError;
 /// its end, that is, once the application has come back for more on every stream. Until then a stream with
 /// nothing left waits for the others, for a rebalance may bring it one of their partitions; so give each
 /// stream a thread, or read them all with one [`Poller`](crate::Poller). A member that owns nothing ends at
-/// once. Then the iterator returns `None`, and [`report`](Self::report) tells how each partition went; the
-/// member leaves the group with [`shutdown`](crate::ConsumerConnector::shutdown), as always.
+/// once. A stream that is dropped is not waited for: what it has not read stays [`Reading`] in the report, and
+/// is left to the next job.
+///
+/// At the end the iterator returns `None`, and [`report`](Self::report) tells how each partition went; the member
+/// leaves the group with [`shutdown`](crate::ConsumerConnector::shutdown), as always.
 ///
 /// A partition without leader is waited for, and so is one that is [paused](crate::ConsumerConnector::pause) before
 /// its end. One that a bad message stops, or that has no usable offset, which has been told, counts as done when the
 /// application comes back without having skipped it or sought elsewhere, and has not paused it.
+///
+/// [`Reading`]: crate::BoundedOutcome::Reading
 #[derive(Debug)]
 pub struct BoundedStream {
     stream: MessageStream,

@@ -26,6 +26,8 @@ pub(crate) struct Bounds {
     records: Mutex<Records>,
     /// All ends were reached: for good, whatever a rebalance brings later.
     over: AtomicBool,
+    /// Queues of streams that nobody reads any more.
+    abandoned: Mutex<Vec<Arc<ChunkQueue>>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +63,7 @@ impl Bounds {
             ownership,
             records: Mutex::default(),
             over: AtomicBool::new(false),
+            abandoned: Mutex::default(),
         })
     }
 
@@ -110,7 +113,7 @@ impl Bounds {
         self.bell.ring();
     }
 
-    /// Whether every partition that the member owns is at its end; from then on for ever.
+    /// Whether every partition that the member owns and still reads is at its end; from then on for ever.
     ///
     /// Called by the stream of `queue`, whose application has come back: what it was told of a bad message, or of
     /// an offset that is missing, and did not decide on, it has left.
@@ -127,12 +130,32 @@ impl Bounds {
         // Between two generations nothing is owned, and nothing is known. What is owned without a session was chosen
         // without the group.
         let is_known = owned.session.is_some() || !owned.partitions.is_empty();
-        let is_over = is_known && owned.infos().all(|info| info.is_done());
+        let is_through =
+            |info: &Arc<PartitionTopicInfo>| info.is_done() || self.is_abandoned(info.queue());
+        let is_over = is_known && owned.infos().all(is_through);
         if is_over {
             self.over.store(true, Ordering::Release);
             self.bell.ring();
         }
         is_over
+    }
+
+    /// The stream of `queue` was dropped: what it has not read it never will.
+    pub(crate) fn abandon(&self, queue: &Arc<ChunkQueue>) {
+        self.abandoned.lock().push(Arc::clone(queue));
+        self.bell.ring();
+    }
+
+    fn is_abandoned(&self, queue: &Arc<ChunkQueue>) -> bool {
+        let abandoned = self.abandoned.lock();
+        abandoned.iter().any(|other| Arc::ptr_eq(other, queue))
+    }
+
+    /// Whether everything that will ever come by `queue` is in it, or was, as far as is known now.
+    pub(crate) fn is_all_fetched(&self, queue: &Arc<ChunkQueue>) -> bool {
+        let owned = self.ownership.current();
+        let mut own = owned.infos().filter(|it| Arc::ptr_eq(it.queue(), queue));
+        own.all(|info| info.is_all_fetched())
     }
 
     pub(crate) fn report(&self) -> Vec<BoundedPartition> {

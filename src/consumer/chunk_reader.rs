@@ -63,7 +63,7 @@ impl ChunkReader {
     pub(crate) fn new(chunk: Chunk, limit: usize) -> Self {
         // Not where the application has come to: that lags behind what it was given, also over a reset backwards.
         let position = chunk.fetch_offset;
-        let fetched_bytes = chunk.message_set.len();
+        let fetched_bytes = chunk.bytes();
         let buffer = Arc::new(MessageBuffer {
             topic_partition: chunk.info.topic_partition().clone(),
             high_watermark: chunk.high_watermark,

@@ -78,8 +78,15 @@ impl Committer {
 
     /// Commits how far each owned partition has been consumed, in up to `attempts` attempts, each with the
     /// offsets of its time.
+    ///
+    /// What is owned after a rebalance is not what the caller meant: then the failure before it is the outcome.
     pub(crate) fn commit_owned(&self, attempts: u32, stop: &StopSignal) -> Result<Offsets, Error> {
-        self.attempts(attempts, stop, |writing| self.write_owned(writing, stop))
+        let mut meant = None;
+        self.attempts(attempts, stop, |writing| {
+            let owned = self.ownership.current();
+            let meant = meant.get_or_insert_with(|| Arc::clone(&owned));
+            Arc::ptr_eq(meant, &owned).then(|| self.write_owned(writing, stop))
+        })
     }
 
     /// Commits exactly `offsets`, also of partitions that are not owned.
@@ -91,7 +98,7 @@ impl Committer {
     ) -> Result<Offsets, Error> {
         let call = OffsetCall::given(stop);
         self.attempts(attempts, stop, |writing| {
-            self.write(writing, offsets, &call)
+            Some(self.write(writing, offsets, &call))
         })
     }
 
@@ -147,15 +154,21 @@ impl Committer {
         });
     }
 
+    /// `None` of an attempt: there is none to make any more, and what the last one said stands.
     fn attempts(
         &self,
         attempts: u32,
         stop: &StopSignal,
-        attempt: impl Fn(&MutexGuard<'_, ()>) -> Result<Offsets, Error>,
+        mut attempt: impl FnMut(&MutexGuard<'_, ()>) -> Option<Result<Offsets, Error>>,
     ) -> Result<Offsets, Error> {
         let mut left = attempts;
+        let mut outcome = Ok(Offsets::new());
         loop {
-            let outcome = attempt(&self.writing.lock());
+            let next = attempt(&self.writing.lock());
+            let Some(next) = next else {
+                return outcome;
+            };
+            outcome = next;
             left = left.saturating_sub(1);
             let is_final = match &outcome {
                 Ok(_) => true,

@@ -124,7 +124,8 @@ impl ConsumerConnector {
     }
 
     /// Commits how far each owned partition has been consumed, and returns the offsets: of each partition
-    /// the next one to read. Tries again up to `offsets.commit.max.retries` times.
+    /// the next one to read. Tries again up to `offsets.commit.max.retries` times, as long as it owns the same
+    /// partitions: if a rebalance or the end of the session comes between, the failure is returned.
     ///
     /// While the member owns nothing, as in a rebalance or after a lost session, nothing is committed, and
     /// nothing returned.

@@ -1,5 +1,7 @@
 //! How much a call wants of a stream.
 
+use std::time::Instant;
+
 use crate::consumer::wait::Wait;
 
 /// How many messages a call hands out, and how long it waits for them.
@@ -13,6 +15,9 @@ pub(crate) struct Demand {
     pub(crate) first: Wait,
     /// For each further one.
     pub(crate) more: Wait,
+    /// How many entries of the queue a call that does not wait for more may still take: those that were there when
+    /// it came to its first message.
+    there: usize,
 }
 
 impl Demand {
@@ -24,6 +29,27 @@ impl Demand {
             max,
             first,
             more: Wait::Not,
+            there: 0,
+        }
+    }
+
+    /// There is nothing handed out yet, and the queue holds so many entries.
+    pub(crate) fn begin(&mut self, entries: usize) {
+        self.there = entries;
+    }
+
+    /// Whether another entry of the queue may be taken behind the first message.
+    ///
+    /// That nothing is there any more is no bound: fetchers may keep up with the stream until the backlog is used up.
+    pub(crate) fn takes_more(&mut self) -> bool {
+        match self.more {
+            Wait::Not => {
+                let is_there = self.there > 0;
+                self.there = self.there.saturating_sub(1);
+                is_there
+            }
+            Wait::Until(deadline) => Instant::now() < deadline,
+            Wait::ForEver => true,
         }
     }
 }

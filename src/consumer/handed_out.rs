@@ -22,14 +22,17 @@ impl HandedOut {
         self.present = Some(next);
     }
 
-    /// Behind what was handed out, the partition goes on at `offset`.
+    /// Behind what was handed out, the partition goes on at `offset`. Not in a generation that is over: what stood
+    /// before that offset was not handed out any more.
     pub(crate) fn note_reposition(
         &mut self,
         info: Arc<PartitionTopicInfo>,
         epoch: u64,
         offset: i64,
     ) {
-        self.before.push((info, epoch, offset));
+        if !info.is_outdated(epoch) {
+            self.before.push((info, epoch, offset));
+        }
     }
 
     /// The present chunk is through.

@@ -24,6 +24,7 @@ use crate::consumer::owned_partitions::seek;
 use crate::consumer::stream_error::StreamError;
 use crate::consumer::wait::Wait;
 use crate::error::Error;
+use crate::events::Event;
 use crate::events::EventSender;
 use crate::fetch::ChunkQueue;
 use crate::fetch::PartitionTopicInfo;
@@ -47,7 +48,9 @@ pub(crate) struct StreamContext {
 ///
 /// Iterating blocks until there is a message, and ends when the connector is shut down. Messages of one
 /// partition come in order; one stream may mix partitions. A stream belongs to one application thread at a
-/// time; different streams are independent: one that is not read holds back its own partitions only.
+/// time; different streams are independent: one that is not read holds back its own partitions only. The member
+/// keeps the partitions of a stream that is dropped ([`Event::StreamDropped`](crate::Event::StreamDropped)), so shut
+/// the connector down to leave them to others.
 ///
 /// A message counts as consumed, and its offset may be committed, when the application *comes back*: with
 /// the next call on the stream, or by [`mark_consumed`](Self::mark_consumed). What was handed out and not
@@ -126,7 +129,7 @@ impl MessageStream {
         if max == 0 {
             return Some(Ok(0));
         }
-        self.fill(Demand::of(max, Wait::within(timeout)), &mut visit)
+        self.fill(&mut Demand::of(max, Wait::within(timeout)), &mut visit)
     }
 
     /// Counts everything handed out so far as consumed, without asking for more.
@@ -210,7 +213,7 @@ impl MessageStream {
         let mut keep = |message: MessageRef<'_>| next = Some(message.to_message());
         // Nearly all messages come out of the present chunk, and take the short way.
         if self.visit_chunk(1, &mut keep) == 0
-            && let Err(error) = self.fill(Demand::of(1, wait), &mut keep)?
+            && let Err(error) = self.fill(&mut Demand::of(1, wait), &mut keep)?
         {
             return Some(Err(error));
         }
@@ -221,11 +224,14 @@ impl MessageStream {
     /// already; with any of these it does not fail.
     pub(crate) fn fill(
         &mut self,
-        demand: Demand,
+        demand: &mut Demand,
         visit: &mut impl FnMut(MessageRef<'_>),
     ) -> Option<Result<usize, StreamError>> {
         let mut count = demand.already;
         loop {
+            if count == 0 {
+                demand.begin(self.queue.entries());
+            }
             count += self.visit_chunk(demand.max.saturating_sub(count), visit);
             let is_empty = count == 0;
             if count >= demand.max || (self.deferred.is_some() && !is_empty) {
@@ -237,8 +243,12 @@ impl MessageStream {
                     None => continue,
                 }
             }
-            let wait = if is_empty { demand.first } else { demand.more };
-            match self.open_next(wait, is_empty) {
+            let opened = if is_empty {
+                self.open_next(demand.first, true)
+            } else {
+                self.open_more(demand)
+            };
+            match opened {
                 Opened::Something => {}
                 Opened::Nothing if is_empty => return Some(Err(StreamError::Timeout)),
                 Opened::Closed if is_empty => return None,
@@ -273,6 +283,15 @@ impl MessageStream {
             Rest::Corrupt(corrupt) => self.deferred = Some(Deferred::Corrupt(corrupt)),
         }
         count
+    }
+
+    /// As [`open_next`](Self::open_next), for an application that has been given something: not when its time is over,
+    /// nor for what cannot come.
+    fn open_more(&mut self, demand: &mut Demand) -> Opened {
+        if !demand.takes_more() || self.has_all() {
+            return Opened::Nothing;
+        }
+        self.open_next(demand.more, false)
     }
 
     /// Opens the next chunk, or notes what else comes next in the queue. `is_empty`: the application has been
@@ -319,6 +338,12 @@ impl MessageStream {
         }
     }
 
+    /// Whether this stream has been given everything up to its ends.
+    fn has_all(&self) -> bool {
+        let bounds = self.bounds.as_ref();
+        bounds.is_some_and(|bounds| bounds.is_all_fetched(&self.queue) && self.queue.is_drained())
+    }
+
     /// Whether the member has come to the ends of all its partitions. Called when the application has come
     /// back for everything.
     fn is_over(&self) -> bool {
@@ -342,6 +367,29 @@ impl Iterator for MessageStream {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.next_until(self.patience())
+    }
+}
+
+impl Drop for MessageStream {
+    /// The other streams of a job do not wait for what nobody reads any more, and the application is told of it.
+    fn drop(&mut self) {
+        if let Some(bounds) = &self.bounds {
+            bounds.abandon(&self.queue);
+        }
+        if self.queue.is_closed() {
+            return;
+        }
+        let owned = self.context.ownership.current();
+        let unread = owned
+            .infos()
+            .filter(|info| Arc::ptr_eq(info.queue(), &self.queue) && !info.is_done());
+        let partitions: Vec<TopicPartition> =
+            unread.map(|info| info.topic_partition().clone()).collect();
+        if self.bounds.is_none() || !partitions.is_empty() {
+            self.context
+                .events
+                .send(Event::StreamDropped { partitions });
+        }
     }
 }
 

@@ -126,7 +126,7 @@ impl Poller {
                 break;
             }
             let mut keep = |message: MessageRef<'_>| batch.push(message.to_message());
-            match stream.fill(Demand::of(left, Wait::Not), &mut keep) {
+            match stream.fill(&mut Demand::of(left, Wait::Not), &mut keep) {
                 None => continue,
                 Some(Ok(_)) => {
                     self.first = begun.saturating_add(turn).saturating_add(1);

@@ -26,6 +26,11 @@ const SHORTEST_BACKOFF: Duration = Duration::from_millis(50);
 /// the dozen, one rebalance serves many.
 const TOPICS_PAUSE: Duration = Duration::from_millis(200);
 
+/// Where topics come and go without end, there is so many times as long between two rebalances for their sake as the
+/// last one took, but no longer than the second number: without it a member with thousands of partitions would do
+/// little but rebalance.
+const TOPICS_REST: (u32, Duration) = (4, Duration::from_secs(2));
+
 /// Turns events into rebalances. Several that come together make one rebalance, and no work is done in the
 /// thread that delivers them (D12).
 pub(crate) struct Rebalancer {
@@ -36,6 +41,8 @@ pub(crate) struct Rebalancer {
     pending: Option<Pending>,
     /// Topics came or went, which may not concern this member.
     topics_changed: bool,
+    /// Until then no rebalance begins only because topics came or went.
+    topics_rest_ends: Instant,
     next_check: Instant,
 }
 
@@ -63,6 +70,7 @@ impl Rebalancer {
             stats,
             pending: None,
             topics_changed: false,
+            topics_rest_ends: Instant::now(),
             next_check: Instant::now(),
         }
     }
@@ -225,7 +233,7 @@ impl Rebalancer {
             self.topics_changed = true;
         } else if let Some(topic) = TopicRegistry::topic_of(path) {
             let pause = match self.member.topic_count.regex() {
-                Some(_) => TOPICS_PAUSE,
+                Some(_) => self.topics_pause(),
                 None => Duration::ZERO,
             };
             self.trigger_after(&format!("topic {topic} changed"), pause);
@@ -284,8 +292,15 @@ impl Rebalancer {
     /// Where other topics pass now, or that cannot be told, there is a rebalance. One that is under way looks itself.
     fn look_at_topics(&mut self) {
         if self.pending.is_none() && !matches!(self.member.is_concerned_by_topics(), Ok(false)) {
-            self.trigger_after("topics came or went", TOPICS_PAUSE);
+            self.trigger_after("topics came or went", self.topics_pause());
         }
+    }
+
+    /// The pause before a rebalance whose only reason are topics that come and go.
+    fn topics_pause(&self) -> Duration {
+        let rest = self.topics_rest_ends;
+        rest.saturating_duration_since(Instant::now())
+            .max(TOPICS_PAUSE)
     }
 
     /// Asks for a rebalance, or brings forward the next attempt of one that fails.
@@ -322,8 +337,12 @@ impl Rebalancer {
 
     fn attempt(&mut self) -> Result<(), Error> {
         self.tell_rebalancing();
+        let started = Instant::now();
         match self.member.rebalance() {
             Ok(outcome) => {
+                let (times, longest) = TOPICS_REST;
+                let rest = started.elapsed().saturating_mul(times).min(longest);
+                self.topics_rest_ends = Instant::now() + rest;
                 self.succeeded(outcome);
                 Ok(())
             }

@@ -26,7 +26,7 @@ pub(crate) struct ZooKeeperOffsets {
     group: GroupRegistry,
     stats: Arc<Stats>,
     events: EventSender,
-    /// Of the partitions that were fetched.
+    /// Of the partitions that were fetched last: those that the member owns.
     known: Mutex<HashMap<TopicPartition, KnownNode>>,
 }
 
@@ -206,6 +206,7 @@ impl OffsetStore for ZooKeeperOffsets {
         _call: &OffsetCall,
     ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
         let mut offsets = HashMap::new();
+        let mut all_known = HashMap::new();
         for (partition, seen) in self.group.offsets(partitions)? {
             let offset = seen.stored.unwrap_or_else(|reason| {
                 let path = self.group.offset_path(&partition);
@@ -218,9 +219,11 @@ impl OffsetStore for ZooKeeperOffsets {
                 offset,
                 attempted: None,
             };
-            self.known.lock().insert(partition.clone(), known);
+            all_known.insert(partition.clone(), known);
             offsets.extend(offset.map(|offset| (partition, offset)));
         }
+        // Nothing is committed any more of what was owned before.
+        *self.known.lock() = all_known;
         Ok(offsets)
     }
 
@@ -335,6 +338,21 @@ mod tests {
             stored: 8,
         };
         assert_eq!(bench.events.try_next(), Some(told));
+        bench.zk.close();
+    }
+
+    #[test]
+    fn partitions_of_an_earlier_assignment_are_forgotten() {
+        // Where topics came and went under a filter, this grew for as long as the member lived.
+        let bench = Bench::new();
+        for partition in [partition(), TopicPartition::new("bills", 3)] {
+            let fetched = bench
+                .store
+                .fetch(std::slice::from_ref(&partition), &bench.call);
+            assert!(fetched.unwrap().is_empty());
+            let known = bench.store.known.lock();
+            assert_eq!(known.keys().collect::<Vec<_>>(), [&partition]);
+        }
         bench.zk.close();
     }
 

@@ -17,6 +17,8 @@ const MOST_BACKTRACKS: usize = 100_000;
 /// letters, digits, `.`, `_` and `-` of ASCII and no line ends.
 #[derive(Clone, Debug)]
 pub(crate) struct JavaRegex {
+    /// As it was given.
+    pattern: String,
     matcher: Matcher,
 }
 
@@ -45,7 +47,10 @@ impl JavaRegex {
                 .map(Matcher::Automaton)
                 .map_err(|error| format!("regex `{pattern}`: {error}"))?
         };
-        Ok(Self { matcher })
+        Ok(Self {
+            pattern: pattern.to_owned(),
+            matcher,
+        })
     }
 
     /// Whether all of `name` matches. The error tells that this took too many steps.
@@ -54,7 +59,7 @@ impl JavaRegex {
             Matcher::Automaton(regex) => Ok(regex.is_match(name)),
             Matcher::Backtracking(regex) => regex
                 .is_match(name)
-                .map_err(|error| format!("regex `{}` with `{name}`: {error}", regex.as_str())),
+                .map_err(|error| format!("regex `{}` with `{name}`: {error}", self.pattern)),
         }
     }
 }
@@ -116,9 +121,13 @@ mod tests {
 
     #[test]
     fn a_match_that_takes_too_long_is_an_error() {
-        let regex = JavaRegex::new(r"(?=(a|aa|b\1)+$)a+(?!b)").unwrap();
+        // The error quoted what had been made of the expression, which nobody had written.
+        let pattern = r"(?=(a|aa|b\1)+$)a+(?!b)";
+        let regex = JavaRegex::new(pattern).unwrap();
         let reason = regex.matches(&format!("{}x", "a".repeat(200))).unwrap_err();
         assert!(reason.contains("aaaax"), "{reason}");
+        let quoted = format!("regex `{pattern}` with ");
+        assert!(reason.starts_with(&quoted), "{reason}");
     }
 
     #[test]

@@ -183,16 +183,20 @@ fn a_registration_outwaits_the_session_of_a_crash(kind: ServerKind) {
     let group = fixture.group();
     fixture.other.put("/consumers/g/ids", "").unwrap();
     let crashed = ZooKeeperShell::try_connect(&fixture.connect, Duration::from_secs(1)).unwrap();
-    crashed
-        .create_ephemeral("/consumers/g/ids/g_m", "x")
-        .unwrap();
+    let count = TopicCount::empty();
+    let registration = count.registration(0);
+    let left_behind = [("g_equal", registration.as_str()), ("g_other", "x")];
+    for (member, text) in left_behind {
+        let path = format!("/consumers/g/ids/{member}");
+        crashed.create_ephemeral(&path, text).unwrap();
+    }
     crashed.abandon();
     let stopper = Stopper::new();
     let stop = stopper.signal();
-    let count = TopicCount::empty();
-    let registration = count.registration(0);
-    group.register("g_m", &registration, &stop).unwrap();
-    assert!(group.is_registered("g_m", &count).unwrap());
+    for (member, _) in left_behind {
+        group.register(member, &registration, &stop).unwrap();
+        assert!(group.is_registered(member, &count).unwrap(), "{member}");
+    }
 }
 
 fn a_member_id_of_a_live_session_is_taken(kind: ServerKind) {

@@ -53,6 +53,8 @@ pub(crate) struct Behaviour {
     pub(crate) has_zstd: bool,
     /// Whether a produced set becomes one entry with new offsets, as before KIP-31; later its entries stay what they are.
     pub(crate) flattens_produced_sets: bool,
+    /// Whether writers may wait for any number of replicas.
+    pub(crate) counts_acks: bool,
     /// Whether an offset between the high watermark and the end of the log is a failure without a code of its own.
     pub(crate) fails_above_high_watermark: bool,
     /// Whether one topic that cannot be created fails a whole metadata request.
@@ -107,6 +109,7 @@ const V0_8_2: Behaviour = Behaviour {
     message_format: MessageFormat::V0,
     has_zstd: false,
     flattens_produced_sets: true,
+    counts_acks: true,
     fails_above_high_watermark: true,
     fails_metadata_as_a_whole: true,
     tells_brokers_without_topics: false,
@@ -128,6 +131,7 @@ const V0_8_2: Behaviour = Behaviour {
 const V0_9_0: Behaviour = Behaviour {
     registration: 2,
     unreadable: Unreadable::Silence,
+    counts_acks: false,
     tells_brokers_without_topics: true,
     offset_record: 1,
     stores_offsets_of_unknown_topics: false,

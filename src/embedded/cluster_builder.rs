@@ -204,13 +204,24 @@ impl ClusterBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a topic that cannot be, [`Error::Broker`] for a port that is taken,
-    /// [`Error::DataFolder`] for a folder that cannot be used.
+    /// [`Error::InvalidArgument`] for a topic that cannot be, no brokers, and the version of a broker that there is not,
+    /// [`Error::Broker`] for a port that is taken, [`Error::DataFolder`] for a folder that cannot be used.
     pub fn start(mut self) -> Result<EmbeddedCluster, Error> {
         if self.brokers < 1 {
             let reason = format!("{} is less than 1", self.brokers);
             return Err(Error::InvalidArgument {
                 name: "brokers",
+                reason,
+            });
+        }
+        let stray = self
+            .versions
+            .keys()
+            .find(|id| !(0..self.brokers).contains(*id));
+        if let Some(id) = stray {
+            let reason = format!("there is no broker {id} among {}", self.brokers);
+            return Err(Error::InvalidArgument {
+                name: "broker_version",
                 reason,
             });
         }
@@ -236,5 +247,25 @@ impl ClusterBuilder {
             brokers.create_topic(topic, *partitions, *replicas)?;
         }
         Ok(EmbeddedCluster::new(brokers, zookeeper))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_cluster_is_refused_and_named() {
+        // The version of a broker that there is not was passed over, and the cluster was not what the test wanted.
+        let builder = EmbeddedCluster::builder;
+        for (builder, text) in [
+            (builder().brokers(0), "invalid brokers: 0 is less than 1"),
+            (
+                builder().brokers(3).broker_version(3, BrokerVersion::V2_3),
+                "invalid broker_version: there is no broker 3 among 3",
+            ),
+        ] {
+            assert_eq!(builder.start().unwrap_err().to_string(), text);
+        }
     }
 }

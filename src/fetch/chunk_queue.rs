@@ -204,6 +204,11 @@ impl ChunkQueue {
         self.state.lock().entries.is_empty()
     }
 
+    /// Message sets and whatever else waits for the stream.
+    pub(crate) fn entries(&self) -> usize {
+        self.state.lock().entries.len()
+    }
+
     /// Message sets waiting for the stream (`FetchQueueSize` of the original).
     pub(crate) fn len(&self) -> usize {
         self.state.lock().chunks
@@ -220,6 +225,11 @@ impl ChunkQueue {
         // Dropping a chunk gives its charge back, which takes the lock.
         drop(entries);
         self.wake_fetchers();
+    }
+
+    /// Whether the streams have been ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     /// Ends the stream: drops all entries and wakes whoever waits (the original's sentinel).

@@ -32,6 +32,13 @@ use crate::protocol::SetEnd;
 /// Least wait of one of several requests that share `fetch.wait.max.ms`: less is none at all on the wire.
 const SHORTEST_SHARE: Duration = Duration::from_millis(1);
 
+/// There is no offset behind this one, from which fetching could go on.
+const NO_LOG_GOES_SO_FAR: i64 = i64::MAX;
+
+/// Between two requests that bring nothing and that no broker may sit on: without it an idle fetcher would turn without
+/// a pause, and its broker with it.
+const IDLE_PAUSE: Duration = Duration::from_millis(10);
+
 /// What the next request of a fetcher asks for, and what has to be done before.
 pub(crate) struct FetchPlan {
     fetch_size: i32,
@@ -108,9 +115,20 @@ impl FetchPlan {
         if self.crowded_out == 0 {
             return self.max_wait;
         }
-        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
-        let share = self.max_wait / u32::try_from(rounds).unwrap_or(u32::MAX);
+        let share = self.max_wait / self.rounds();
         share.max(SHORTEST_SHARE.min(self.max_wait))
+    }
+
+    /// How many requests it takes to ask for every partition once.
+    fn rounds(&self) -> u32 {
+        let rounds = self.crowded_out.div_ceil(self.asked.len().max(1)) + 1;
+        u32::try_from(rounds).unwrap_or(u32::MAX)
+    }
+
+    /// The pause after an answer with nothing in it, shared like the wait; `None` where brokers sit on such an answer.
+    pub(crate) fn idle_pause(&self, config: &ConsumerConfig) -> Option<Duration> {
+        let is_answered_at_once = config.fetch_wait_max().is_zero() || config.fetch_min_bytes() < 1;
+        is_answered_at_once.then(|| IDLE_PAUSE / self.rounds())
     }
 
     /// `config` gives `fetch.min.bytes`, `fetch.max.bytes` and `isolation.level`.
@@ -143,6 +161,16 @@ pub(crate) struct Handled {
     empty: Vec<Asked>,
     /// Some partition brought something.
     is_filled: bool,
+}
+
+impl Handled {
+    /// Whether the answer brought nothing at all.
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.is_filled
+            && self.delivered.is_empty()
+            && self.failed.is_empty()
+            && self.out_of_range.is_empty()
+    }
 }
 
 /// Takes the partitions of an answer while they arrive, and puts them into the queues of their streams.
@@ -211,24 +239,41 @@ impl<'a> FetchAnswers<'a> {
 
     fn fetched(&mut self, asked: Asked, header: PartitionHeader, mut set: Vec<u8>) {
         let high_watermark = header.high_watermark;
-        let readable = match self.context.config.isolation_level() {
-            IsolationLevel::ReadCommitted => header.last_stable_offset.or(high_watermark),
-            IsolationLevel::ReadUncommitted => high_watermark,
+        // Who wants all messages is shown all of them, whatever the broker calls aborted.
+        let (readable, aborted) = match self.context.config.isolation_level() {
+            IsolationLevel::ReadCommitted => (
+                header.last_stable_offset.or(high_watermark),
+                header.aborted_transactions.unwrap_or_default(),
+            ),
+            IsolationLevel::ReadUncommitted => (high_watermark, Vec::new()),
         };
+        let aborted = AbortedTransactions::new(aborted);
         asked.info.note_readable(readable);
         // What an entry claims about offsets is believed before its checksum is looked at, in the thread of the
         // application, but only as far as the log goes.
-        let outline = Outline::within(&set, high_watermark);
+        let outline = Outline::within(&set, Some(high_watermark.unwrap_or(NO_LOG_GOES_SO_FAR)));
         self.handled.is_filled |= !set.is_empty();
         if !set.is_empty() {
-            asked.info.note_answer(set.len());
+            let bytes = set.len().saturating_add(aborted.bytes());
+            asked.info.note_answer(bytes);
         }
         // What follows the whole entries is met again by the next fetch, at its start.
         set.truncate(outline.valid_bytes);
         let set = PooledBuffer::new(set, &self.context.pool);
         match (outline.last_offset, outline.end) {
             (Some(last), _) if last < asked.offset => self.behind(asked, last),
-            (Some(last), _) => self.deliver(asked, header, set, last),
+            (Some(last), _) => {
+                let chunk = Chunk {
+                    info: asked.info,
+                    epoch: asked.epoch,
+                    fetch_offset: asked.offset,
+                    high_watermark,
+                    message_set: set,
+                    aborted,
+                    charge: asked.charge,
+                };
+                self.deliver(chunk, last);
+            }
             (None, SetEnd::Whole | SetEnd::Filler) => self.nothing_came(asked, high_watermark),
             (None, SetEnd::Cut { offset, needed }) => {
                 let needed = needed.and_then(|bytes| u64::try_from(bytes).ok());
@@ -256,24 +301,13 @@ impl<'a> FetchAnswers<'a> {
         self.handled.empty.push(asked);
     }
 
-    fn deliver(&mut self, asked: Asked, header: PartitionHeader, set: PooledBuffer, last: i64) {
-        let bytes = set.len();
-        let mut charge = asked.charge;
-        if !charge.settle(bytes) {
+    fn deliver(&mut self, mut chunk: Chunk, last: i64) {
+        if !chunk.charge.settle(chunk.bytes()) {
             // More came than was expected and there is room for. It is asked for again, with room for it.
             return;
         }
-        let info = asked.info;
-        let chunk = Chunk {
-            info: Arc::clone(&info),
-            epoch: asked.epoch,
-            fetch_offset: asked.offset,
-            high_watermark: header.high_watermark,
-            message_set: set,
-            // Only where `isolation.level` is read_committed does the broker name any.
-            aborted: AbortedTransactions::new(header.aborted_transactions.unwrap_or_default()),
-            charge,
-        };
+        let bytes = chunk.message_set.len();
+        let info = Arc::clone(&chunk.info);
         if info.enqueue(chunk, last.saturating_add(1)) {
             self.context.stats.chunks.increment();
             self.context

@@ -1,5 +1,6 @@
 //! The fetcher threads of a connector, by broker.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,8 +46,11 @@ impl FetcherManager {
     /// Begins to fetch `infos`, as soon as their leaders are found. Called by the rebalance, after [`stop`](Self::stop).
     pub(crate) fn start(
         self: &Arc<Self>,
-        infos: impl IntoIterator<Item = Arc<PartitionTopicInfo>>,
+        infos: Vec<Arc<PartitionTopicInfo>>,
     ) -> Result<(), Error> {
+        let topics = infos.iter().map(|info| info.topic_partition().topic());
+        let topics: BTreeSet<String> = topics.map(str::to_owned).collect();
+        self.context.metadata.keep_only(topics);
         self.context.leaderless.add(infos);
         let finder = LeaderFinder::new(Arc::clone(self), self.context.clone());
         let thread = ShutdownableThread::start("leader-finder", move |stop| finder.run(&stop))?;

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use crossbeam_channel::Sender;
@@ -59,6 +60,8 @@ pub(crate) struct FetcherThread {
 struct Shared {
     /// In the order in which they are asked for; those that delivered go to the end.
     partitions: Mutex<VecDeque<Arc<PartitionTopicInfo>>>,
+    /// Those that were added since the last request.
+    newcomers: Mutex<Vec<TopicPartition>>,
     consumer: SimpleConsumer,
     /// Wakes the thread out of having nothing to ask for.
     wake: Sender<()>,
@@ -87,6 +90,7 @@ impl FetcherThread {
         let (wake, woken) = bounded(1);
         let shared = Arc::new(Shared {
             partitions: Mutex::default(),
+            newcomers: Mutex::default(),
             consumer: SimpleConsumer::new(broker.address.clone(), options)?,
             wake,
         });
@@ -117,6 +121,9 @@ impl FetcherThread {
     /// Adds a partition; it is asked for in the next request.
     pub(crate) fn add(&self, info: Arc<PartitionTopicInfo>) {
         info.note_leader();
+        // First, so that it is known of every partition that is asked for.
+        let newcomer = info.topic_partition().clone();
+        self.shared.newcomers.lock().push(newcomer);
         self.shared.partitions.lock().push_back(info);
         let _ = self.shared.wake.try_send(());
     }
@@ -176,7 +183,8 @@ impl Fetcher {
             } else if !plan.ends_wanted.is_empty() {
                 self.find_ends(&plan.ends_wanted, stop);
             } else if plan.is_empty() {
-                self.wait(stop);
+                let backoff = self.context.config.refresh_leader_backoff();
+                self.wait(backoff.max(Duration::from_millis(1)), stop);
             } else {
                 self.fetch(&mut session, plan, stop);
             }
@@ -207,19 +215,24 @@ impl Fetcher {
         plan
     }
 
-    fn wait(&self, stop: &StopSignal) {
+    fn wait(&self, most: Duration, stop: &StopSignal) {
         select! {
             recv(self.woken) -> _ => {}
             recv(stop.receiver()) -> _ => {}
-            default(self.context.config.refresh_leader_backoff().max(Duration::from_millis(1))) => {}
+            default(most) => {}
         }
     }
 
     fn fetch(&self, session: &mut FetchSession, plan: FetchPlan, stop: &StopSignal) {
         self.context.stats.fetch_requests.increment();
         let asked_for = plan.asked();
+        let idle_pause = plan.idle_pause(&self.context.config);
         let (mut wanted, asked) = plan.into_request(&self.context.config);
         let mut answers = FetchAnswers::new(asked, &self.context);
+        for newcomer in self.shared.newcomers.lock().drain(..) {
+            session.welcome(&newcomer);
+        }
+        let begin = Instant::now();
         let outcome = self
             .shared
             .consumer
@@ -227,6 +240,11 @@ impl Fetcher {
         let handled = answers.finish(outcome.as_ref().ok().copied());
         self.take_turns(&asked_for, &handled.delivered);
         match outcome {
+            // Whoever is not made to wait by the broker would ask again at once, and for ever.
+            Ok(_) if handled.is_nothing() => {
+                let pause = idle_pause.unwrap_or(wanted.max_wait.saturating_sub(begin.elapsed()));
+                self.wait(pause, stop);
+            }
             Ok(_) => {
                 self.give_up(handled.failed);
                 self.resolve(&handled.out_of_range, stop);
@@ -306,5 +324,48 @@ impl Drop for LastWill<'_> {
             let all = self.0.shared.take_partitions();
             self.0.context.leaderless.add(all);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fetch::ChunkQueue;
+    use crate::fetch::tests::Bench;
+    use crate::net::fake_broker::closed_port;
+
+    use super::*;
+
+    #[test]
+    fn a_fetcher_that_panics_leaves_its_partitions_to_the_leader_finder() {
+        // D24: in the original they stayed with the dead thread, and nothing of them came any more.
+        let bench = Bench::start(&[], []);
+        let of = TopicPartition::new("orders", 0);
+        let info = PartitionTopicInfo::new(of.clone(), ChunkQueue::new(1, 1), Some(0));
+        let address = closed_port();
+        let (wake, woken) = bounded(1);
+        let consumer = SimpleConsumer::new(address.clone(), SimpleConsumerOptions::default());
+        let fetcher = Fetcher {
+            broker: Broker { id: 0, address },
+            shared: Arc::new(Shared {
+                newcomers: Mutex::default(),
+                partitions: Mutex::new(VecDeque::from([info])),
+                consumer: consumer.unwrap(),
+                wake,
+            }),
+            woken,
+            context: FetchContext {
+                leaderless: LeaderlessPartitions::new(),
+                ..bench.context.clone()
+            },
+        };
+        let leaderless = Arc::clone(&fetcher.context.leaderless);
+        let thread = thread::spawn(move || {
+            let _last_will = LastWill(&fetcher);
+            panic!("on purpose");
+        });
+        assert!(thread.join().is_err());
+        let left: Vec<_> = leaderless.snapshot();
+        assert_eq!(left.len(), 1);
+        assert_eq!(*left[0].topic_partition(), of);
     }
 }

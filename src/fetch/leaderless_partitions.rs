@@ -118,6 +118,25 @@ mod tests {
     }
 
     #[test]
+    fn the_wait_goes_on_when_the_partitions_have_gone_again() {
+        // D26 (KAFKA-1087): woken without a partition to look up, the original asked for the metadata of all topics.
+        let set = LeaderlessPartitions::new();
+        let stopper = Stopper::new();
+        for _ in 0..100 {
+            set.add([info(0)]);
+            set.clear();
+            let waiting = {
+                let (set, stop) = (Arc::clone(&set), stopper.signal());
+                thread::spawn(move || (set.wait(&stop), set.snapshot().len()))
+            };
+            thread::yield_now();
+            set.add([info(1)]);
+            assert_eq!(waiting.join().unwrap(), (true, 1));
+            set.clear();
+        }
+    }
+
+    #[test]
     fn a_partition_of_an_older_generation_is_neither_added_nor_removed() {
         let set = LeaderlessPartitions::new();
         let (old, new) = (info(0), info(0));

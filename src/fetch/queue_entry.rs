@@ -24,6 +24,13 @@ pub(crate) struct Chunk {
     pub(crate) charge: Charge,
 }
 
+impl Chunk {
+    /// What it takes up, before anything in it is decompressed.
+    pub(crate) fn bytes(&self) -> usize {
+        self.message_set.len().saturating_add(self.aborted.bytes())
+    }
+}
+
 /// A message that cannot be delivered, found by a fetcher: its framing is broken or it does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadEntry {

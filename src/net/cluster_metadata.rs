@@ -52,6 +52,8 @@ struct State {
     view: Arc<ClusterView>,
     /// The topics of the last successful refresh, those that do not exist included.
     answered: BTreeSet<String>,
+    /// The topics of which the next view keeps what it is not told anew; `None`: all.
+    kept: Option<BTreeSet<String>>,
     /// Somebody knows that the view is out of date.
     is_stale: bool,
     last_try: Option<Instant>,
@@ -93,6 +95,7 @@ impl ClusterMetadata {
         let state = State {
             view: Arc::default(),
             answered: BTreeSet::new(),
+            kept: None,
             is_stale: false,
             last_try: None,
             last_success: None,
@@ -126,6 +129,12 @@ impl ClusterMetadata {
     /// or a code that [`means_stale`].
     pub(crate) fn request_refresh(&self) {
         self.state.lock().is_stale = true;
+    }
+
+    /// From the next refresh on views forget all topics but these and those that it asks about: topics come and go, and
+    /// nobody asks about one that has gone.
+    pub(crate) fn keep_only(&self, topics: BTreeSet<String>) {
+        self.state.lock().kept = Some(topics);
     }
 
     /// What is known of `partitions`; asks about their topics only where a leader is not known, or the
@@ -268,10 +277,9 @@ impl ClusterMetadata {
                 false => Question::Named(&existing),
             };
             let mut answer = self.ask_brokers(&registered, question, &flight.canceller)?;
-            if is_deleting {
-                let wanted: BTreeSet<&String> = existing.iter().collect();
-                answer.topics.retain(|topic| wanted.contains(&topic.topic));
-            }
+            // All others, of all that there are or of a broker's own accord, would never be forgotten.
+            let wanted: BTreeSet<&String> = existing.iter().collect();
+            answer.topics.retain(|topic| wanted.contains(&topic.topic));
             if names_stranger(&answer, &registered) {
                 // It has registered since, and its registration tells how it may be spoken to.
                 registered = self.directory.brokers(stop)?;
@@ -281,7 +289,10 @@ impl ClusterMetadata {
         let asked: BTreeSet<String> = topics.iter().cloned().collect();
         let view = {
             let mut state = self.state.lock();
-            let view = Arc::new(state.view.updated(answer, &registered, &asked));
+            let kept = state.kept.as_ref();
+            let is_kept = |topic: &str| kept.is_none_or(|kept| kept.contains(topic));
+            let is_kept = |topic: &str| !asked.contains(topic) && is_kept(topic);
+            let view = Arc::new(state.view.updated(answer, &registered, is_kept));
             state.view = Arc::clone(&view);
             state.answered = asked;
             state.last_success = Some(Instant::now());

@@ -101,7 +101,8 @@ impl ClusterView {
             .all(|partition| self.leader(partition).is_some())
     }
 
-    /// The next view: `answer` over what is known, without what was `asked` for in vain.
+    /// The next view: `answer` over what is known of the topics that are kept. What was asked for is not, since it may
+    /// have been in vain.
     ///
     /// `registered` are those in ZooKeeper, or none when nobody was asked: 0.8.0 and 0.8.1 list only the brokers that
     /// occur in the answer, and an empty list comes with failed requests, so a missing broker is not a dead one.
@@ -109,11 +110,11 @@ impl ClusterView {
         &self,
         answer: MetadataResponse,
         registered: &RegisteredBrokers,
-        asked: &BTreeSet<String>,
+        is_kept: impl Fn(&str) -> bool,
     ) -> Self {
         let mut view = self.clone();
         view.version += 1;
-        view.topics.retain(|name, _| !asked.contains(name));
+        view.topics.retain(|name, _| is_kept(name));
         let told: BTreeMap<i32, Broker> = answer
             .brokers
             .into_iter()

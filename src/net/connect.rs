@@ -102,7 +102,8 @@ fn ask_resolver(address: &BrokerAddress) -> io::Result<Receiver<io::Result<Vec<S
     let (sender, answer) = bounded(1);
     let target = (address.host.clone(), address.port);
     thread::Builder::new()
-        .name(format!("resolve-{}", address.host))
+        // Not with the host, which is the word of a peer: a name with a zero byte in it is a panic.
+        .name(String::from("resolver"))
         .spawn(move || {
             let resolved = target.to_socket_addrs().map(Iterator::collect);
             // Nobody may be waiting any more.
@@ -189,6 +190,17 @@ mod tests {
         let stream = connect_to_one_of(&targets, 0, deadline, &Canceller::new()).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), good);
         assert!(Instant::now() < deadline);
+    }
+
+    #[test]
+    fn a_host_that_no_system_takes_is_an_error() {
+        // A zero byte in the host that a broker told was a panic: of the fetcher, again and again and without an
+        // event, or of the thread that looks for leaders, after which nothing was fetched any more.
+        let canceller = Canceller::new();
+        for host in ["a\0b", "", " ", "\n", "..", &"x".repeat(40_000)] {
+            let address = BrokerAddress::new(host, 9092);
+            assert!(connect(&address, 0, Duration::from_secs(20), &canceller).is_err());
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::RangeInclusive;
 
 use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
@@ -9,9 +10,13 @@ use crate::protocol::FetchMetadata;
 use crate::protocol::FetchPartition;
 use crate::protocol::FetchRequest;
 use crate::protocol::FetchResponseHeader;
+use crate::protocol::Request;
 
 /// The first version of Fetch that knows sessions.
 const FIRST_VERSION: i16 = 7;
+
+/// The versions of Fetch in which a leader cannot but give its messages itself.
+const FROM_LEADERS: RangeInclusive<i16> = 0..=10;
 
 /// One incremental fetch session (KIP-227), as `FetchSessionHandler` of Kafka keeps it.
 ///
@@ -32,6 +37,8 @@ pub(crate) struct FetchSession {
     round: u64,
     /// The connection that the session began on.
     connection: u64,
+    /// The versions to ask in.
+    versions: RangeInclusive<i16>,
 }
 
 #[derive(Debug)]
@@ -48,7 +55,19 @@ impl FetchSession {
             request: FetchRequest::default(),
             round: 0,
             connection: 0,
+            versions: FetchRequest::VERSIONS,
         }
+    }
+
+    /// The versions of Fetch in which the broker may be asked.
+    pub(super) fn versions(&self) -> RangeInclusive<i16> {
+        self.versions.clone()
+    }
+
+    /// The leader has named a follower to be asked in its place and given nothing (KIP-392), as its operator may have it
+    /// do from version 11 on. Here the leader is read, so it is asked in a version from before that.
+    pub(super) fn keep_to_leaders(&mut self) {
+        self.versions = FROM_LEADERS;
     }
 
     /// Begins anew on another connection: the broker may be another one, or have restarted.
@@ -56,6 +75,16 @@ impl FetchSession {
         if self.connection != connection {
             self.connection = connection;
             self.next = FetchMetadata::Full { closing: None };
+        }
+    }
+
+    /// The fetcher has the partition anew, and knows nothing of what it was told before. An answer that only tells
+    /// changes would leave it at that, so the session begins anew if it has told of the partition.
+    pub(crate) fn welcome(&mut self, topic_partition: &TopicPartition) {
+        if self.is_incremental() && self.told.contains_key(topic_partition) {
+            self.next = FetchMetadata::Full {
+                closing: self.next.session_id(),
+            };
         }
     }
 

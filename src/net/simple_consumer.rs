@@ -193,10 +193,11 @@ impl SimpleConsumer {
         let mut sink = Watched {
             sink,
             handed: &handed,
+            names_follower: false,
         };
         self.twice(
             |channel| {
-                let version = channel.common_version::<FetchRequest>()?;
+                let version = channel.common_version_of::<FetchRequest>(session.versions())?;
                 session.go_on_over(channel.connection());
                 let is_incremental = session.is_incremental();
                 match fetch_once(channel, version, session, wanted, &mut sink) {
@@ -388,6 +389,9 @@ fn fetch_once(
         read_fetch_response(version, body, sink)
     })?;
     session.answered(&header);
+    if sink.names_follower {
+        session.keep_to_leaders();
+    }
     if let Some(code) = header.error {
         return Err(channel.refused(FetchRequest::API, code));
     }
@@ -419,10 +423,11 @@ fn largest_answer(version: i16, request: &FetchRequest) -> usize {
     data.saturating_add(overhead)
 }
 
-/// Notices whether the sink has had a partition.
+/// Notices whether the sink has had a partition, and whether the leader would have had a follower asked.
 struct Watched<'a> {
     sink: &'a mut dyn FetchSink,
     handed: &'a Cell<bool>,
+    names_follower: bool,
 }
 
 impl FetchSink for Watched<'_> {
@@ -438,6 +443,7 @@ impl FetchSink for Watched<'_> {
         message_set: Vec<u8>,
     ) {
         self.handed.set(true);
+        self.names_follower |= header.preferred_read_replica.is_some();
         self.sink.partition(topic, partition, header, message_set);
     }
 }

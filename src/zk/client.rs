@@ -9,13 +9,13 @@ use crossbeam_channel::Receiver;
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
+use crate::config::ConnectString;
 use crate::error::Error;
 use crate::thread::ShutdownableThread;
 use crate::thread::StopSignal;
 use crate::zk::call::call;
 use crate::zk::call::call_all;
 use crate::zk::caller::Caller;
-use crate::zk::connect_string::ConnectString;
 use crate::zk::error::ZkError;
 use crate::zk::event::ZkEvent;
 use crate::zk::event_queue::EventQueue;

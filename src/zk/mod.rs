@@ -24,7 +24,6 @@ mod bell;
 mod call;
 mod caller;
 mod client;
-mod connect_string;
 mod error;
 mod event;
 mod event_queue;

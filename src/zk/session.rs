@@ -6,12 +6,12 @@ use async_executor::Executor;
 use parking_lot::Condvar;
 use parking_lot::Mutex;
 
+use crate::config::ConnectString;
 use crate::thread::StopSignal;
 use crate::thread::Stopper;
 use crate::zk::bell::Bell;
 use crate::zk::caller::Caller;
 use crate::zk::client::ZkConfig;
-use crate::zk::connect_string::ConnectString;
 use crate::zk::event_queue::EventQueue;
 use crate::zk::link::Link;
 use crate::zk::link::OwnedLink;

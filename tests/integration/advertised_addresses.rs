@@ -18,12 +18,12 @@ use crate::reading::wait_until;
 /// A host that no resolver knows (RFC 2606).
 const NOWHERE: &str = "kafka.invalid";
 
-fn cluster(version: BrokerVersion) -> EmbeddedCluster {
+fn cluster(version: BrokerVersion, host: &str) -> EmbeddedCluster {
     let cluster = quick_cluster()
         .version(version)
         .brokers(2)
         .topic("orders", 4, 2)
-        .advertised_host_name(NOWHERE)
+        .advertised_host_name(host)
         .start()
         .unwrap();
     produce_numbers(&cluster, "orders", 4, 0..20);
@@ -31,11 +31,11 @@ fn cluster(version: BrokerVersion) -> EmbeddedCluster {
 }
 
 /// The map that an ssh tunnel to each broker would need.
-fn map(cluster: &EmbeddedCluster) -> BrokerAddressMap {
+fn map(cluster: &EmbeddedCluster, advertised: &str) -> BrokerAddressMap {
     let entries: Vec<String> = cluster
         .bootstrap()
         .iter()
-        .map(|reachable| format!("Kafka.Invalid:{}={reachable}", reachable.port))
+        .map(|reachable| format!("{advertised}:{}={reachable}", reachable.port))
         .collect();
     entries.join(",").parse().unwrap()
 }
@@ -43,9 +43,15 @@ fn map(cluster: &EmbeddedCluster) -> BrokerAddressMap {
 #[test]
 fn brokers_that_advertise_an_address_of_another_network_are_read_through_the_map() {
     // The original connects to what brokers advertise, and nothing but a forged /etc/hosts can change that.
-    for version in [BrokerVersion::V0_8_2, BrokerVersion::V0_9_0] {
-        let cluster = cluster(version);
-        let connector = connect(config(&cluster, "mapped").broker_address_map(&map(&cluster)));
+    for (version, host, advertised) in [
+        (BrokerVersion::V0_8_2, NOWHERE, "Kafka.Invalid"),
+        (BrokerVersion::V0_9_0, NOWHERE, "Kafka.Invalid"),
+        (BrokerVersion::V0_8_2, "2001:db8::7", "[2001:DB8:0::7]"),
+        (BrokerVersion::V2_3, "2001:db8::7", "[2001:DB8:0::7]"),
+    ] {
+        let cluster = cluster(version, host);
+        let map = map(&cluster, advertised);
+        let connector = connect(config(&cluster, "mapped").broker_address_map(&map));
         let mut reading = Reading::start(streams(&connector, "orders", 2));
         reading.until_numbers(4, 20);
         // A new leader's address comes from an answer of a broker, not from ZooKeeper alone.
@@ -60,7 +66,7 @@ fn brokers_that_advertise_an_address_of_another_network_are_read_through_the_map
 
 #[test]
 fn without_the_map_the_advertised_address_is_told_as_the_one_that_fails() {
-    let cluster = cluster(BrokerVersion::V0_9_0);
+    let cluster = cluster(BrokerVersion::V0_9_0, NOWHERE);
     let connector = connect(config(&cluster, "unmapped"));
     let unread = streams(&connector, "orders", 1);
     wait_until("the look-up fails", || {
@@ -74,7 +80,7 @@ fn without_the_map_the_advertised_address_is_told_as_the_one_that_fails() {
 
 #[test]
 fn a_listener_that_no_broker_has_leaves_all_brokers_out_and_tells_which_there_are() {
-    let cluster = cluster(BrokerVersion::V0_9_0);
+    let cluster = cluster(BrokerVersion::V0_9_0, NOWHERE);
     let connector = connect(config(&cluster, "g").broker_listener_name("TUNNEL"));
     let unread = streams(&connector, "orders", 1);
     let mut told = Vec::new();
@@ -94,7 +100,7 @@ fn a_listener_that_no_broker_has_leaves_all_brokers_out_and_tells_which_there_ar
     }
     drop(unread);
     drop(connector);
-    let map = map(&cluster);
+    let map = map(&cluster, "Kafka.Invalid");
     let by_name = config(&cluster, "g").broker_listener_name("plaintext");
     let connector = connect(by_name.broker_address_map(&map));
     let mut reading = Reading::start(streams(&connector, "orders", 1));

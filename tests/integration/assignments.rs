@@ -1,6 +1,7 @@
 //! Who gets which partitions by round robin.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -149,22 +150,24 @@ fn differing_subscriptions_fail_the_newcomer_and_stop_nobody_who_reads() {
 
     let reason = "round robin needs equal subscriptions";
     let b = connect(round_robin(&cluster, "g", "b", version).rebalance_max_retries(1_000));
-    std::thread::scope(|scope| {
-        let joining = scope.spawn(|| b.create_message_streams([("orders", 2), ("bills", 2)]));
-        for member in [&a, &b] {
-            wait_until("both tell what they wait for", || match member.state() {
-                ConnectorState::Rebalancing { last_failure, .. } => {
-                    last_failure.is_some_and(|failure| failure.contains(reason))
-                }
-                _ => false,
-            });
-        }
-        // What it owns it goes on reading.
-        produce_numbers(&cluster, "orders", 2, 10..20);
-        reading.until_numbers(2, 20);
-        b.shutdown();
-        assert!(matches!(joining.join().unwrap(), Err(Error::Closed)));
-    });
+    let b = Arc::new(b);
+    let joiner = Arc::clone(&b);
+    // Not in a scope, which would wait for it if something fails here.
+    let joining =
+        std::thread::spawn(move || joiner.create_message_streams([("orders", 2), ("bills", 2)]));
+    for member in [&a, &*b] {
+        wait_until("both tell what they wait for", || match member.state() {
+            ConnectorState::Rebalancing { last_failure, .. } => {
+                last_failure.is_some_and(|failure| failure.contains(reason))
+            }
+            _ => false,
+        });
+    }
+    // What it owns it goes on reading.
+    produce_numbers(&cluster, "orders", 2, 10..20);
+    reading.until_numbers(2, 20);
+    b.shutdown();
+    assert!(matches!(joining.join().unwrap(), Err(Error::Closed)));
     wait_until("the group is repaired", || {
         matches!(a.state(), ConnectorState::Consuming { partitions: 2, .. })
     });

@@ -1,6 +1,7 @@
 //! Whole consumers against embedded clusters that do nothing wrong.
 
 use kafka_zk_consumer::AutoOffsetReset;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::MessageStream;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::embedded::BrokerVersion;
@@ -176,4 +177,41 @@ fn a_log_that_was_cut_behind_the_consumer_is_gone_on_with() {
     // The position is beyond the new end, so the smallest offset is taken.
     reading.until_numbers(1, 15);
     reading.assert_once_in_order(1, 15);
+}
+
+#[test]
+fn a_stream_that_is_dropped_is_told_with_the_partitions_that_nobody_reads_any_more() {
+    // A thread that panicked or broke out of its loop took its stream along. The member kept the partitions, and
+    // nothing said why no message of them came to anybody.
+    let cluster = quick_cluster().topic("orders", 2, 1).start().unwrap();
+    produce_numbers(&cluster, "orders", 2, 0..10);
+    let connector = connect(config(&cluster, "g"));
+    let mut streams = streams(&connector, "orders", 3);
+    let dropped = |stream: MessageStream| {
+        drop(stream);
+        std::iter::from_fn(|| connector.events().try_next())
+            .find(|event| matches!(event, Event::StreamDropped { .. }))
+            .map(|event| event.to_string())
+    };
+    next(&mut streams[0]).unwrap();
+    let texts: Vec<_> = streams.drain(..2).map(dropped).collect();
+    let text = |partition| Some(format!("stream dropped: nobody reads orders/{partition}"));
+    assert_eq!(texts, [text(0), text(1)]);
+    let idle = "stream dropped: nobody reads what it may still get";
+    assert_eq!(dropped(streams.remove(0)).as_deref(), Some(idle));
+    connector.shutdown();
+
+    let connector = connect(config(&cluster, "h"));
+    let mut jobs = connector.create_bounded_streams([("orders", 1)]).unwrap();
+    let job = jobs.remove("orders").unwrap().remove(0);
+    assert_eq!(job.count(), 20);
+    let unbounded = connect(config(&cluster, "i"));
+    let streams = crate::reading::streams(&unbounded, "orders", 1);
+    unbounded.shutdown();
+    drop(streams);
+    for connector in [connector, unbounded] {
+        let mut told = std::iter::from_fn(|| connector.events().try_next());
+        let is_dropped = |event: &Event| matches!(event, Event::StreamDropped { .. });
+        assert!(!told.any(|event| is_dropped(&event)), "nothing was left");
+    }
 }

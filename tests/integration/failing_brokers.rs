@@ -69,7 +69,7 @@ fn a_fetch_answer_that_ends_in_the_middle_loses_nothing() {
 
 #[test]
 fn a_fetch_answer_to_another_request_is_not_taken() {
-    // D53: the original did not look at the correlation id.
+    // The client hangs up, as its own tests show; the consumer loses nothing by it.
     assert_undisturbed(|cluster| {
         spoil(cluster, Api::Fetch, &[AnswerFault::WrongCorrelationId; 3]);
     });
@@ -85,7 +85,7 @@ fn a_fetch_answer_that_lies_about_its_length_loses_nothing() {
 
 #[test]
 fn fetches_that_are_refused_are_tried_again() {
-    // D24, D26, D50: the original's fetcher died, dropped partitions, or span.
+    // D24, D26: the original's fetcher died, or dropped partitions.
     assert_undisturbed(|cluster| {
         let codes = [
             ErrorCode::UnknownServerError,

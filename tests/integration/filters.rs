@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
@@ -236,6 +237,54 @@ fn topics_that_come_are_consumed_and_those_that_go_are_let_go() {
     cluster.add_partitions("orders-1", 3).unwrap();
     produce_numbers(&cluster, "orders-1", 3, 20..30);
     reading.until("orders-1", 40 + 30);
+}
+
+#[test]
+fn topics_that_come_without_end_leave_time_for_consuming() {
+    // A member of thousands of partitions, whose rebalances take half a second, began the next one a fifth of a second
+    // after each, before the leaders had been found: as long as topics came and went, next to nothing was consumed.
+    let cluster = quick_cluster().start().unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let _streams = by_whitelist(&connector, "t-.*", 1);
+    cluster.zookeeper().delay(Duration::from_millis(40));
+    let (mut consuming, mut all) = (0, 0);
+    let begun = Instant::now();
+    for number in 0.. {
+        if begun.elapsed() > Duration::from_secs(8) {
+            break;
+        }
+        cluster.create_topic(&format!("t-{number}"), 1, 1).unwrap();
+        let next_topic = begun + (number + 1) * Duration::from_millis(50);
+        wait_until("the next topic comes", || {
+            let is_consuming = matches!(connector.state(), ConnectorState::Consuming { .. });
+            consuming += usize::from(is_consuming);
+            all += 1;
+            Instant::now() >= next_topic
+        });
+    }
+    assert!(consuming > all / 2, "{consuming} of {all} times");
+    cluster.zookeeper().delay(Duration::ZERO);
+}
+
+#[test]
+fn what_the_brokers_said_of_topics_that_have_gone_is_forgotten() {
+    // Each topic that had ever passed stayed in the view of the cluster, with the leaders that it once had.
+    let cluster = quick_cluster().start().unwrap();
+    let connector = connect(config(&cluster, "g"));
+    let mut reading = TopicReading::start(by_whitelist(&connector, "t-.*", 1));
+    for topic in ["t-0", "t-1", "t-2"] {
+        cluster.create_topic(topic, 1, 1).unwrap();
+        produce_numbers(&cluster, topic, 1, 0..1);
+        reading.until(topic, 1);
+        assert!(connector.cluster_view().topic(topic).is_some());
+        cluster.delete_topic(topic).unwrap();
+        wait_until("the deleted topic is let go", || {
+            owned_topics(&connector).is_empty()
+        });
+    }
+    let view = connector.cluster_view();
+    let known = ["t-0", "t-1"].map(|topic| view.topic(topic).is_some());
+    assert_eq!(known, [false, false]);
 }
 
 #[test]

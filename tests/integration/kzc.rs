@@ -176,7 +176,7 @@ fn unknown_properties_are_warned_of_with_the_known_one_that_is_nearest() {
     );
 }
 
-/// Addresses are taken apart only when the connector is made; that ended with the status of a failure.
+/// Addresses were taken apart only when the connector was made; that ended with the status of a failure.
 #[test]
 fn an_address_that_cannot_be_used_is_a_wrong_command_line() {
     for address in ["localhost:99999", "localhost:1/../x"] {

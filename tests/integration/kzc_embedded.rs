@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::time::Instant;
 
+use kafka_zk_consumer::embedded::BrokerVersion;
 use kafka_zk_consumer::embedded::EmbeddedCluster;
 
 use crate::reading::wait_until;
@@ -58,7 +59,22 @@ impl Running {
         let id = self.child.id().to_string();
         let kill = Command::new("kill").args(["-INT", &id]).status().unwrap();
         assert!(kill.success());
-        self.child.wait().unwrap().code().unwrap_or(-1)
+        self.end()
+    }
+
+    /// Its status, once it has ended by itself.
+    fn end(&mut self) -> i32 {
+        let mut status = None;
+        wait_until("kzc ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.and_then(|it| it.code()).unwrap_or(-1)
+    }
+
+    /// All that it has said on standard error when it has ended.
+    fn stderr(&mut self) -> String {
+        std::io::read_to_string(self.child.stderr.take().unwrap()).unwrap()
     }
 }
 
@@ -418,6 +434,22 @@ fn a_topic_or_broker_that_is_not_there_is_named_with_status_1() {
 }
 
 #[test]
+fn a_broker_that_is_left_out_is_named_with_what_it_listens_on() {
+    // "there is no broker to ask" was all that was said of a listener whose name was mistyped.
+    let cluster = EmbeddedCluster::builder().version(BrokerVersion::V2_3);
+    let cluster = cluster.topic("orders", 1, 1).start().unwrap();
+    let words = ["consume", "--topic", "orders", "--timeout-ms", "3000"];
+    let zookeeper = cluster.connect_string();
+    let mistyped = ["--property", "broker.listener.name=TUNEL"];
+    let words = [&words[..], &["--zookeeper", &zookeeper], &mistyped].concat();
+    let (_, stdout, stderr) = kzc(&words, "");
+    assert_eq!(stdout, "");
+    for part in ["/brokers/ids/0", "no listener TUNEL", "PLAINTEXT://"] {
+        assert!(stderr.contains(part), "`{part}` is not in: {stderr}");
+    }
+}
+
+#[test]
 fn a_line_or_message_that_is_refused_ends_with_a_count_of_those_before_it() {
     let cluster = EmbeddedCluster::builder()
         .message_max_bytes(1000)
@@ -480,7 +512,7 @@ fn a_signal_that_comes_twice_at_once_counts_once() {
         let id = running.child.id().to_string();
         let twice = ["-TERM", &id, &id];
         Command::new("kill").args(twice).status().unwrap();
-        assert_eq!(running.child.wait().unwrap().code(), Some(0));
+        assert_eq!(running.end(), 0);
         drop(input);
     }
 }
@@ -633,6 +665,60 @@ fn consume_ends_where_the_partitions_end_and_goes_on_there_the_next_time() {
     assert!(lines.is_empty());
     // A new group begins behind the newest message.
     assert!(read_to_the_end(&zookeeper, "orders", &[]).0.is_empty());
+}
+
+/// A run of `consume` that reads `orders` as the group `g` until something ends it.
+fn consuming(cluster: &EmbeddedCluster) -> Running {
+    let zookeeper = cluster.connect_string();
+    let of = ["--zookeeper", &zookeeper, "--topic", "orders"];
+    let as_group = ["--group", "g", "--from-beginning"];
+    Running::start(&[&["consume"], &of[..], &as_group].concat())
+}
+
+#[test]
+fn consume_ends_by_a_signal_with_what_it_wrote_committed_and_its_nodes_gone() {
+    // D78: the original hung when it was to end, or logged the end of its stream as an error (KAFKA-2585, KAFKA-2819).
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.produce("orders", 0, ["a", "b"]).unwrap();
+    let mut running = consuming(&cluster);
+    let mut lines = BufReader::new(running.child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "a");
+    assert_eq!(lines.next().unwrap().unwrap(), "b");
+    assert_eq!(running.interrupt(), 0);
+    assert!(lines.next().is_none());
+    assert_eq!(running.stderr(), "Processed a total of 2 messages\n");
+    let session = cluster.zookeeper().local_session();
+    let (offset, _) = session.get("/consumers/g/offsets/orders/0").unwrap();
+    assert_eq!(offset, b"2");
+    assert!(session.children("/consumers/g/ids").unwrap().is_empty());
+    let owner = session.exists("/consumers/g/owners/orders/0").unwrap();
+    assert_eq!(owner, None);
+}
+
+#[test]
+fn a_closed_pipe_ends_consume_quietly_and_what_was_not_written_does_not_count() {
+    // Whose reader has gone must neither read on to the end nor count what nobody got.
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    let values: Vec<String> = (0..20_000).map(|number| format!("{number:0200}")).collect();
+    cluster.produce("orders", 0, &values).unwrap();
+    let mut running = consuming(&cluster);
+    let mut lines = BufReader::new(running.child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), values[0]);
+    drop(lines);
+    assert_eq!(running.end(), 0);
+    let session = cluster.zookeeper().local_session();
+    let stored = session.get("/consumers/g/offsets/orders/0");
+    let stored = stored.map(|(offset, _)| String::from_utf8(offset).unwrap());
+    let written: usize = stored.map_or(0, |offset| offset.parse().unwrap());
+    let told = format!("Processed a total of {written} messages\n");
+    assert_eq!(running.stderr(), told);
+    assert!(written < values.len(), "{written}");
 }
 
 #[test]

@@ -39,6 +39,10 @@ mod filters;
 #[cfg(feature = "embedded")]
 mod groups;
 #[cfg(feature = "embedded")]
+mod hand_over;
+#[cfg(feature = "embedded")]
+mod jobs_in_trouble;
+#[cfg(feature = "embedded")]
 mod keeping;
 #[cfg(all(feature = "cli", feature = "embedded"))]
 mod kzc_embedded;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Duration;
+use std::time::Instant;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
@@ -169,6 +170,61 @@ fn a_commit_of_the_timer_that_the_shutdown_cuts_short_is_no_failed_commit() {
     assert_eq!(failed, None);
     let of = TopicPartition::new("orders", 0);
     assert_eq!(store.stored.lock().unwrap()[&of], 1);
+}
+
+/// Takes its time over the first commit, and notes when each began and ended.
+struct Stalling {
+    stall: Duration,
+    commits: Arc<Mutex<Vec<(Instant, Instant)>>>,
+}
+
+impl OffsetStore for Stalling {
+    fn fetch(
+        &self,
+        partitions: &[TopicPartition],
+        _: &OffsetCall,
+    ) -> Result<HashMap<TopicPartition, i64>, OffsetStoreError> {
+        Ok(partitions.iter().map(|it| (it.clone(), 0)).collect())
+    }
+
+    fn commit(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        call: &OffsetCall,
+    ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
+        let began = Instant::now();
+        if self.commits.lock().unwrap().is_empty() {
+            call.pause(self.stall);
+        }
+        self.commits.lock().unwrap().push((began, Instant::now()));
+        Ok(offsets.iter().map(|_| Ok(())).collect())
+    }
+}
+
+#[test]
+fn commits_of_the_timer_keep_their_pause_after_one_that_stalled() {
+    // D80: the original's timer goes by the clock, and makes up for each time that it has missed: after a commit
+    // that took a minute there was a burst of them.
+    let interval = Duration::from_millis(50);
+    let commits = Arc::default();
+    let store = Stalling {
+        stall: 20 * interval,
+        commits: Arc::clone(&commits),
+    };
+    let cluster = quick_cluster().topic("orders", 1, 1).start().unwrap();
+    let config = config(&cluster, "g").auto_commit_interval(interval);
+    let connector =
+        ConsumerConnector::connect_with_offset_store(config.build().unwrap(), store).unwrap();
+    let _streams = streams(&connector, "orders", 1);
+    wait_until("commits follow the one that stalled", || {
+        commits.lock().unwrap().len() >= 6
+    });
+    let commits: Vec<(Instant, Instant)> = commits.lock().unwrap().clone();
+    assert!(commits[0].0 + 20 * interval <= commits[0].1, "it stalled");
+    for pair in commits.windows(2) {
+        let pause = pair[1].0 - pair[0].1;
+        assert!(pause >= interval, "{pause:?}");
+    }
 }
 
 #[test]

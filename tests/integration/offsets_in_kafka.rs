@@ -1,12 +1,17 @@
 //! Offsets that are kept by the brokers.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
+use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::ErrorCode;
+use kafka_zk_consumer::Event;
 use kafka_zk_consumer::OffsetsStorage;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::embedded::AnswerFault;
@@ -67,8 +72,11 @@ fn coordinator(cluster: &EmbeddedCluster) -> i32 {
 
 /// Joins, reads so many messages, commits, and leaves. Returns the offset of the first.
 fn read_some(config: ConsumerConfigBuilder, count: i64) -> i64 {
-    let connector = connect(config);
-    let mut stream = streams(&connector, "orders", 1).remove(0);
+    read_some_of(&connect(config), count)
+}
+
+fn read_some_of(connector: &ConsumerConnector, count: i64) -> i64 {
+    let mut stream = streams(connector, "orders", 1).remove(0);
     let first = next(&mut stream).unwrap().offset();
     for _ in 1..count {
         next(&mut stream).unwrap();
@@ -126,6 +134,80 @@ fn commits_survive_the_death_of_their_coordinator() {
     assert_eq!(read_some(in_kafka(&cluster), 1), 6);
 }
 
+/// Ends those who commit all the time, also when the test fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Commits one offset after the other. Each has to be stored.
+fn commit_all_the_time(
+    cluster: &EmbeddedCluster,
+    group: &str,
+    last: &AtomicI64,
+    stop: &AtomicBool,
+) {
+    let _stop = StopAtEnd(stop);
+    let connector = connect(in_kafka(cluster).group_id(group));
+    while !stop.load(Ordering::SeqCst) {
+        let next = last.load(Ordering::SeqCst) + 1;
+        let offset = (TopicPartition::new("orders", 0), next);
+        let committed = connector.commit_offsets_for([offset.clone()]).unwrap();
+        assert_eq!(committed, [offset], "of {group}");
+        last.store(next, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn groups_that_commit_all_the_time_lose_nothing_when_each_coordinator_dies() {
+    let cluster = quick_cluster().brokers(3).topic("orders", 1, 3);
+    let cluster = cluster.offsets_topic(3, 3).start().unwrap();
+    let groups: Vec<(String, AtomicI64)> = (0..8)
+        .map(|number| (format!("group-{number}"), AtomicI64::new(0)))
+        .collect();
+    let stop = AtomicBool::new(false);
+    let go_on = || {
+        let before: Vec<i64> = groups
+            .iter()
+            .map(|it| it.1.load(Ordering::SeqCst))
+            .collect();
+        wait_until("every group commits", || {
+            let mut pairs = groups.iter().zip(&before);
+            assert!(!stop.load(Ordering::SeqCst), "a commit has failed");
+            pairs.all(|((_, last), before)| last.load(Ordering::SeqCst) > before + 5)
+        });
+    };
+    thread::scope(|scope| {
+        let (cluster, stop) = (&cluster, &stop);
+        let _stop = StopAtEnd(stop);
+        for (group, last) in &groups {
+            scope.spawn(move || commit_all_the_time(cluster, group, last, stop));
+        }
+        for broker in 0..3 {
+            go_on();
+            cluster.kill(broker).unwrap();
+            go_on();
+            cluster.restart(broker).unwrap();
+            wait_until("the broker has caught up", || {
+                let description = cluster.describe();
+                let mut partitions = description.partitions.iter();
+                partitions.all(|partition| partition.isr.len() == 3)
+            });
+        }
+    });
+    let furthest = groups.iter().map(|it| it.1.load(Ordering::SeqCst)).max();
+    for _ in 0..=furthest.unwrap() / 500 {
+        cluster.produce("orders", 0, ["x"; 500]).unwrap();
+    }
+    for (group, last) in groups {
+        let first = read_some(in_kafka(&cluster).group_id(&group), 1);
+        assert_eq!(first, last.into_inner(), "of {group}");
+    }
+}
+
 #[test]
 fn a_coordinator_that_moves_and_loads_its_log_resets_nobody() {
     // D36, D37: the original took the errors of that time for "nothing was committed", or failed its rebalance.
@@ -137,7 +219,11 @@ fn a_coordinator_that_moves_and_loads_its_log_resets_nobody() {
             .unwrap();
         produce_numbers(&cluster, "orders", 1, 0..10);
         for round in 0..3 {
-            assert_eq!(read_some(in_kafka(&cluster), 2), 2 * round);
+            let connector = connect(in_kafka(&cluster));
+            assert_eq!(read_some_of(&connector, 2), 2 * round);
+            let failed = std::iter::from_fn(|| connector.events().try_next())
+                .find(|event| matches!(event, Event::RebalanceAttemptFailed { .. }));
+            assert_eq!(failed, None, "in round {round} of {version}");
             let other = 1 - coordinator(&cluster);
             cluster.move_leader("__consumer_offsets", 0, other).unwrap();
         }

@@ -270,6 +270,23 @@ fn a_missing_or_empty_required_key_is_named() {
 }
 
 #[test]
+fn servers_that_cannot_be_are_refused_at_once() {
+    // Unlike any other key this one was looked at by `connect` only, and a second name behind the chroot not even
+    // there: the dependency refused it over and over until the time for connecting was up.
+    let key = "zookeeper.connect";
+    refused(
+        &[(key, "zk1:2181,zk2:21x1/kafka")],
+        key,
+        &["`zk2:21x1`", "`21x1` is not a port"],
+    );
+    refused(
+        &[(key, "zk1:2181/kafka,zk2")],
+        key,
+        &["`/kafka,zk2`", "after the last host"],
+    );
+}
+
+#[test]
 fn numbers_are_decimal_and_of_32_bits() {
     for value in [
         "",
@@ -529,6 +546,27 @@ fn unknown_keys_are_kept_for_the_caller() {
         "shallow.iterator.enable",
     ];
     assert_eq!(config.unwrap().unrecognised_keys(), expected);
+}
+
+/// The error said that the key was missing, while its reader looked at it, mistyped, in the file.
+#[test]
+fn a_required_key_that_is_mistyped_is_told_beside_the_missing_one() {
+    for (key, mistyped) in [
+        ("zookeeper.connect", "zookeper.connect"),
+        ("group.id", "groupid"),
+    ] {
+        let given = [("zookeeper.connect", "h:1"), ("group.id", "g")];
+        let given =
+            given.map(|(known, value)| (if known == key { mistyped } else { known }, value));
+        let builder = given
+            .iter()
+            .fold(ConsumerConfig::builder(), |builder, (key, value)| {
+                builder.set(*key, *value)
+            });
+        let text = builder.build().unwrap_err().to_string();
+        let expected = format!("`{key}`: is required, and missing; is it meant by `{mistyped}`?");
+        assert!(text.ends_with(&expected), "{text}");
+    }
 }
 
 #[test]

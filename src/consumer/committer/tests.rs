@@ -1,5 +1,9 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::thread;
+
+use crossbeam_channel::RecvTimeoutError;
+use crossbeam_channel::bounded;
 
 use crate::consumer::offset_store::OffsetStoreError;
 use crate::consumer::owned_partitions::OwnedPartition;
@@ -16,9 +20,13 @@ const SESSION: i64 = 7;
 
 type Outcome = Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError>;
 
+type Interruption = Box<dyn FnOnce() + Send>;
+
 /// Writes down what it is given, once it has no other outcome to tell.
 #[derive(Default)]
 struct Notebook {
+    /// What happens in the middle of the next commit.
+    interruption: Mutex<Option<Interruption>>,
     written: Mutex<Offsets>,
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Panics once when it is asked to fetch, and once when it is asked to commit.
@@ -53,6 +61,8 @@ impl OffsetStore for Notebook {
         _call: &OffsetCall,
     ) -> Result<Vec<Result<(), OffsetStoreError>>, OffsetStoreError> {
         self.may_panic("commit");
+        let interruption = self.interruption.lock().take();
+        interruption.into_iter().for_each(|interrupt| interrupt());
         if let Some(outcome) = self.outcomes.lock().pop_front() {
             return outcome;
         }
@@ -62,8 +72,9 @@ impl OffsetStore for Notebook {
 }
 
 struct Bench {
-    committer: Committer,
+    committer: Arc<Committer>,
     notebook: Arc<Notebook>,
+    ownership: Arc<Ownership>,
     session: Arc<Mutex<Option<i64>>>,
     events: Events,
     stop: Stopper,
@@ -76,17 +87,19 @@ impl Bench {
         let present = Arc::clone(&session);
         let (sender, events) = event_channel();
         let store: Arc<dyn OffsetStore> = notebook.clone();
+        let ownership = Arc::new(Ownership::default());
         let committer = Committer::new(
             store,
-            Arc::default(),
+            Arc::clone(&ownership),
             Box::new(move || *present.lock()),
             Arc::default(),
             sender,
             Duration::from_millis(1),
         );
         Self {
-            committer,
+            committer: Arc::new(committer),
             notebook,
+            ownership,
             session,
             events,
             stop: Stopper::new(),
@@ -99,18 +112,8 @@ impl Bench {
     }
 
     fn own_in(&self, session: Option<i64>) -> Arc<PartitionTopicInfo> {
-        let info = PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(5));
-        let owned = OwnedPartition {
-            info: Arc::clone(&info),
-            thread: ConsumerThreadId::new("g_m", 0),
-        };
-        let owned = OwnedPartitions {
-            generation: 1,
-            session,
-            partitions: BTreeMap::from([(partition(0), owned)]),
-        };
-        self.committer.publish(owned);
-        info
+        self.committer.publish(owning(session, 5));
+        self.ownership.info(&partition(0)).unwrap()
     }
 
     fn commit_owned(&self, attempts: u32) -> Result<Offsets, Error> {
@@ -125,6 +128,10 @@ impl Bench {
         std::mem::take(&mut *self.notebook.written.lock())
     }
 
+    fn interrupt(&self, by: impl FnOnce() + Send + 'static) {
+        *self.notebook.interruption.lock() = Some(Box::new(by));
+    }
+
     fn fail(&self, outcome: Outcome) {
         self.notebook.outcomes.lock().push_back(outcome);
     }
@@ -132,6 +139,19 @@ impl Bench {
 
 fn partition(number: i32) -> TopicPartition {
     TopicPartition::new("orders", number)
+}
+
+/// Partition 0 from `offset` on.
+fn owning(session: Option<i64>, offset: i64) -> OwnedPartitions {
+    let owned = OwnedPartition {
+        info: PartitionTopicInfo::new(partition(0), ChunkQueue::new(1, 1), Some(offset)),
+        thread: ConsumerThreadId::new("g_m", 0),
+    };
+    OwnedPartitions {
+        generation: 1,
+        session,
+        partitions: BTreeMap::from([(partition(0), owned)]),
+    }
 }
 
 #[test]
@@ -227,9 +247,27 @@ fn each_attempt_commits_the_offsets_of_its_time_and_no_more_are_made_than_allowe
         panic!("both attempts failed");
     };
     assert_eq!((committed.len(), failed.len()), (0, 1));
-    info.mark_consumed(7, 0);
-    bench.commit_owned(1).unwrap();
+    // D41: the original wrote at its second attempt what it had read for the first.
+    bench.fail(Ok(vec![Err(Error::GroupChanged.into())]));
+    bench.interrupt(move || info.mark_consumed(7, 0));
+    bench.commit_owned(2).unwrap();
     assert_eq!(bench.written(), [(partition(0), 7)]);
+}
+
+#[test]
+fn a_commit_that_failed_is_not_called_good_because_a_rebalance_followed() {
+    // ZooKeeper hung, the commit failed, and its second attempt came after the partitions had been lost: it found
+    // nothing to commit, and the application was told that all was well.
+    for owned_next in [OwnedPartitions::default(), owning(Some(SESSION), 3)] {
+        let bench = Bench::new();
+        bench.own();
+        bench.fail(Err("out of reach".into()));
+        let ownership = Arc::clone(&bench.ownership);
+        bench.interrupt(move || drop(ownership.replace(owned_next)));
+        let error = bench.commit_owned(5).unwrap_err();
+        assert!(error.chain().ends_with("out of reach"), "{error}");
+        assert_eq!(bench.written(), []);
+    }
 }
 
 #[test]
@@ -281,4 +319,25 @@ fn a_last_commit_that_fails_as_a_whole_names_the_partitions_that_it_was_for() {
         told.as_deref(),
         Some("commit of orders/0 failed: offset store: committing offsets: disk full")
     );
+}
+
+#[test]
+fn partitions_are_not_given_up_in_the_midst_of_a_commit() {
+    // D21: what was still on its way when the partitions were released overtook the next owner's commits.
+    let bench = Bench::new();
+    bench.own();
+    let (given_up, is_given_up) = bounded(1);
+    let (committer, early) = (Arc::clone(&bench.committer), is_given_up.clone());
+    bench.interrupt(move || {
+        thread::spawn(move || {
+            committer.withdraw();
+            given_up.send(())
+        });
+        let quiet = Duration::from_millis(50);
+        assert_eq!(early.recv_timeout(quiet), Err(RecvTimeoutError::Timeout));
+    });
+    bench.commit_owned(1).unwrap();
+    assert_eq!(bench.written(), [(partition(0), 5)]);
+    is_given_up.recv().unwrap();
+    assert_eq!(bench.commit_owned(1).unwrap(), []);
 }

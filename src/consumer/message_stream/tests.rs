@@ -378,6 +378,26 @@ fn nothing_of_a_revoked_generation_is_delivered_wherever_the_revocation_falls() 
 }
 
 #[test]
+fn what_a_rebalance_drops_does_not_count_by_the_marker_that_follows_it() {
+    // The stream met the messages before the end, or before a reset, after the revocation, and left them out. The
+    // marker behind them moved the position all the same, and the last commit of the generation wrote it: the next
+    // owner began behind messages that nobody had been given.
+    let bounded = Bench::with_end(0, Some(4), &[]);
+    bounded.fetch(plain(0..4), 4);
+    let reset = Bench::new(0);
+    reset.fetch(plain(0..4), 4);
+    assert!(reset.info.reset(100, 0));
+    for mut bench in [bounded, reset] {
+        assert_eq!(bench.next(), Some(Ok(0)));
+        bench.info.revoke();
+        for _ in 0..2 {
+            assert_eq!(bench.next(), Some(Err(StreamError::Timeout)));
+        }
+        assert_eq!(bench.info.consumed(), Some(1));
+    }
+}
+
+#[test]
 fn a_corrupt_message_is_fetched_again_before_it_is_believed() {
     let mut bench = Bench::new(0);
     bench.fetch(damaged(0..4, 2), 4);
@@ -741,6 +761,29 @@ fn unpacked_bytes_count_against_the_queue_until_they_are_read() {
 }
 
 #[test]
+fn a_message_that_is_kept_keeps_the_set_that_it_is_a_slice_of_and_no_more() {
+    // D82: the original's are slices of whole answers, with the sets of all partitions. Ours keep the set that they
+    // came in, or what it unpacks to; buffers that nobody keeps go back to the pool.
+    let mut bench = Bench::new(0);
+    bench.fetch(compressed(0..3), 3);
+    bench.fetch(plain(3..6), 6);
+    bench.fetch(plain(6..9), 9);
+    let all: Vec<Message> = std::iter::from_fn(|| bench.stream.try_next()?.ok()).collect();
+    assert_eq!(all.len(), 9);
+    // A new buffer is empty, one that was in use holds what was in it.
+    let returned = || {
+        let of_pool = || Some(bench.pool.take(1)).filter(|buffer| !buffer.is_empty());
+        std::iter::from_fn(of_pool).count()
+    };
+    assert_eq!(returned(), 1, "the compressed set");
+    let kept = [all[0].clone(), all[4].clone()];
+    drop(all);
+    assert_eq!(returned(), 1, "the set of which nothing is kept");
+    assert_eq!(kept.map(|message| message.offset()), [0, 4]);
+    assert_eq!(returned(), 2, "what it unpacked to, and the other set");
+}
+
+#[test]
 fn closing_the_queue_ends_a_blocked_stream() {
     let bench = Bench::new(0);
     let queue = Arc::clone(bench.info.queue());
@@ -1012,6 +1055,62 @@ fn a_batch_within_limits_does_not_count_what_it_holds_already() {
     assert_eq!(bench.info.consumed(), Some(0));
     assert_eq!(bench.drain(), [21]);
     assert_eq!(bench.info.consumed(), Some(22));
+}
+
+#[test]
+fn a_batch_that_only_time_bounds_ends_in_time_although_more_is_there() {
+    // The time was looked at only where nothing was there. An application that wanted a batch each second was given
+    // the whole backlog as the first one, however much memory that took.
+    let mut bench = Bench::new(0);
+    for first in [0, 2, 4] {
+        bench.fetch(plain(first..first + 2), first + 2);
+    }
+    let limits = BatchLimits {
+        messages: usize::MAX,
+        bytes: usize::MAX,
+        wait: Duration::from_nanos(1),
+    };
+    let batches = bench.stream.batches(limits).take(3);
+    let sizes: Vec<usize> = batches.map(|batch| batch.unwrap().len()).collect();
+    assert_eq!(sizes, [2, 2, 2]);
+}
+
+#[test]
+fn what_is_there_is_what_was_there_at_the_first_message() {
+    // Fetchers that kept up with the application filled the queue while it was read, so that a call which takes what
+    // is there came to no end before the backlog did.
+    let mut bench = Bench::new(0);
+    bench.fetch(plain(0..1), 1);
+    bench.fetch(plain(1..2), 2);
+    let idle = MessageStream::new(Arc::clone(bench.info.queue()), bench.stream.context.clone());
+    let mut stream = std::mem::replace(&mut bench.stream, idle);
+    let mut read = Vec::new();
+    for _ in 0..2 {
+        let visit = |message: MessageRef<'_>| {
+            read.push(message.offset());
+            let next = bench.position().offset;
+            bench.fetch(plain(next..next + 1), next + 1);
+        };
+        let count = stream.visit_batch(usize::MAX, Duration::ZERO, visit);
+        assert!(matches!(count, Some(Ok(2))), "{count:?}");
+    }
+    assert_eq!(read, [0, 1, 2, 3]);
+}
+
+#[test]
+fn the_last_batch_before_the_end_waits_for_nothing() {
+    // It waited for more as long as it might, and without a bound on the time for ever: nothing comes behind the end.
+    let mut bench = Bench::with_end(0, Some(4), &[]);
+    bench.fetch(plain(0..2), 2);
+    bench.fetch(plain(2..6), 6);
+    let limits = BatchLimits {
+        messages: 3,
+        bytes: usize::MAX,
+        wait: Duration::MAX,
+    };
+    let batches = bench.stream.batches(limits);
+    let sizes: Vec<usize> = batches.map(|batch| batch.unwrap().len()).collect();
+    assert_eq!(sizes, [3, 1]);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! What readers ask for, remembered from one request to the next (KIP-227).
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 
+use crate::cluster::TopicPartition;
 use crate::error::ErrorCode;
 use crate::protocol::FetchMetadata;
 use crate::protocol::FetchPartition;
@@ -103,14 +105,15 @@ impl FetchSessions {
         let Some(session) = session else {
             return;
         };
-        let mut has_given = Vec::new();
+        let mut has_given = BTreeSet::new();
+        let places = session.places();
         answered.retain(|fetched| {
             let of = &fetched.topic_partition;
-            let mut all = session.partitions.iter_mut();
-            let remembered = all.find(|remembered| remembered.wanted.topic_partition == *of);
+            let place = places.get(of).copied();
+            let remembered = place.and_then(|place| session.partitions.get_mut(place));
             let is_news = remembered.is_none_or(|remembered| remembered.note(fetched));
             if !fetched.message_set.is_empty() {
-                has_given.push(of.clone());
+                has_given.insert(of.clone());
             }
             is_news || !turn.is_incremental
         });
@@ -140,16 +143,25 @@ impl Session {
     /// Takes up what the next request changes.
     fn go_on(&mut self, changed: Vec<FetchPartition>, request: &FetchRequest) {
         self.epoch = self.epoch.checked_add(1).unwrap_or(1);
+        let places = self.places();
         for wanted in changed {
-            let of = &wanted.topic_partition;
-            let mut all = self.partitions.iter_mut();
-            match all.find(|remembered| remembered.wanted.topic_partition == *of) {
+            let place = places.get(&wanted.topic_partition).copied();
+            match place.and_then(|place| self.partitions.get_mut(place)) {
                 Some(remembered) => remembered.wanted = wanted,
                 None => self.partitions.push(Remembered::new(wanted)),
             }
         }
-        let is_wanted = |of: &Remembered| !request.forgotten.contains(&of.wanted.topic_partition);
+        let forgotten: BTreeSet<&TopicPartition> = request.forgotten.iter().collect();
+        let is_wanted = |of: &Remembered| !forgotten.contains(&of.wanted.topic_partition);
         self.partitions.retain(is_wanted);
+    }
+
+    /// Where each partition stands. Readers name as many as a request has room for, so nobody looks through all of
+    /// them for each.
+    fn places(&self) -> BTreeMap<TopicPartition, usize> {
+        let partitions = self.partitions.iter().enumerate();
+        let place = |(place, of): (usize, &Remembered)| (of.wanted.topic_partition.clone(), place);
+        partitions.map(place).collect()
     }
 
     fn wanted(&self) -> Vec<FetchPartition> {
@@ -189,11 +201,10 @@ impl Turn {
 
 /// As in Kafka 0.8.2.2: a partition that is asked for twice is answered once, by the last request.
 fn last_of_each(wanted: &[FetchPartition]) -> Vec<FetchPartition> {
-    let all_after = |index: usize| wanted.iter().skip(index.saturating_add(1));
-    let is_last = |(index, wanted): &(usize, &FetchPartition)| {
-        let mut later = all_after(*index);
-        !later.any(|later| later.topic_partition == wanted.topic_partition)
-    };
-    let lasting = wanted.iter().enumerate().filter(is_last);
-    lasting.map(|(_, wanted)| wanted.clone()).collect()
+    let mut later = BTreeSet::new();
+    let from_the_end = wanted.iter().rev();
+    let lasting = from_the_end.filter(|wanted| later.insert(&wanted.topic_partition));
+    let mut lasting: Vec<FetchPartition> = lasting.cloned().collect();
+    lasting.reverse();
+    lasting
 }

@@ -65,6 +65,9 @@ impl RequestHandler {
         version: i16,
         acks: RequiredAcks,
     ) -> Result<Appended, ErrorCode> {
+        if matches!(acks, RequiredAcks::Replicas(_)) && !self.behaviour().counts_acks {
+            return Err(ErrorCode::InvalidRequiredAcks);
+        }
         if wanted.topic_partition.topic() == OFFSETS_TOPIC {
             return Err(ErrorCode::InvalidTopic);
         }

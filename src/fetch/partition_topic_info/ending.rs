@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::fetch::fetch_position::Standstill;
 use crate::fetch::partition_end::Emptiness;
 use crate::fetch::partition_end::EndLookUp;
+use crate::fetch::partition_end::EndStep;
 use crate::fetch::partition_topic_info::PartitionTopicInfo;
 
 impl PartitionTopicInfo {
@@ -63,6 +64,14 @@ impl PartitionTopicInfo {
         if let Some(end) = &self.end {
             end.note_move(start);
         }
+    }
+
+    /// Whether everything up to the end has been fetched.
+    pub(crate) fn is_all_fetched(&self) -> bool {
+        let fetched = self.fetched();
+        self.end
+            .as_ref()
+            .is_some_and(|end| end.step(fetched) == EndStep::Done)
     }
 
     /// Whether everything up to the end is consumed, or the application has left it at a standstill.

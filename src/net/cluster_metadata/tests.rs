@@ -552,6 +552,23 @@ fn a_topic_that_the_answer_lacks_is_no_longer_known() {
 }
 
 #[test]
+fn a_topic_that_is_neither_kept_nor_asked_about_is_forgotten() {
+    // Where topics come and go under a filter the view held all that had ever been, and was copied with each refresh.
+    let broker = FakeBroker::answering(healthy);
+    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
+    let known = |topic: &str| {
+        let view = metadata.refresh(&names(&[topic]), &never().signal());
+        let view = view.unwrap();
+        ["a", "b", "c"].map(|topic| view.topic(topic).is_some())
+    };
+    assert_eq!(known("a"), [true, false, false]);
+    assert_eq!(known("b"), [true, true, false]);
+    metadata.keep_only(BTreeSet::from([String::from("b")]));
+    assert_eq!(known("c"), [false, true, true]);
+    assert_eq!(known("a"), [true, true, false]);
+}
+
+#[test]
 fn a_fresh_view_is_asked_for_once() {
     let broker = FakeBroker::answering(healthy);
     let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
@@ -823,4 +840,23 @@ fn codes_about_leaders_mean_stale_and_codes_about_offsets_do_not() {
     for code in [1, 2, 10, 29, 35, 43] {
         assert!(!means_stale(ErrorCode::from_wire(code).unwrap()), "{code}");
     }
+}
+
+#[test]
+fn topics_that_nobody_asked_for_are_not_kept() {
+    // Each answer of a broker that told of others left them behind for ever.
+    let more = Arc::new(AtomicUsize::new(0));
+    let broker = FakeBroker::answering(move |_: MetadataRequest| {
+        let odd = format!("odd-{}", more.fetch_add(1, Ordering::SeqCst));
+        let of = |name: &str| topic(name, vec![partition(0, Some(1), None)]);
+        MetadataResponse {
+            brokers: vec![somewhere(1)],
+            topics: vec![of("a"), of(&odd)],
+            ..MetadataResponse::default()
+        }
+    });
+    let metadata = metadata_of(&Directory::of(vec![broker.as_broker(1)]));
+    metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
+    let view = metadata.refresh(&names(&["a"]), &never().signal()).unwrap();
+    assert_eq!(view.led_by(1), firsts(&["a"]));
 }

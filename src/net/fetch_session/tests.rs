@@ -182,6 +182,29 @@ fn once_the_broker_remembers_only_what_changed_is_sent() {
 }
 
 #[test]
+fn a_session_that_told_of_a_partition_that_is_new_to_the_fetcher_begins_anew() {
+    // The fetcher had got it back, and had forgotten what only the first answer of the session said.
+    let mut bench = Bench::new(11);
+    bench.session.welcome(&orders(0));
+    bench.fetch(&[(0, 10)]).unwrap();
+    bench.session.welcome(&orders(1));
+    bench.fetch(&[(0, 10), (1, 20)]).unwrap();
+    bench.session.welcome(&orders(0));
+    bench.fetch(&[(0, 10), (1, 20)]).unwrap();
+    let anew = FetchMetadata::Full {
+        closing: Some(SESSION),
+    };
+    assert_eq!(
+        bench.take_asked(),
+        [
+            (full(), vec![(0, 10)], vec![]),
+            (incremental(1), vec![(1, 20)], vec![]),
+            (anew, vec![(0, 10), (1, 20)], vec![]),
+        ]
+    );
+}
+
+#[test]
 fn everything_else_of_a_request_is_said_each_time() {
     let mut bench = Bench::new(11);
     bench.fetch(&[(0, 10)]).unwrap();

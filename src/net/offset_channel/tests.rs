@@ -229,6 +229,25 @@ fn any_broker_names_the_coordinator_which_is_asked_over_its_own_connection_and_k
 }
 
 #[test]
+fn a_broker_that_names_itself_is_committed_to_over_another_connection() {
+    // D34: the original went on with the connection of the search, and its time-out of 3 s cut commits short that had
+    // been given 10 s.
+    let itself = Arc::new(Mutex::new(None));
+    let of_search = Arc::clone(&itself);
+    let broker = FakeBrokerBuilder::default()
+        .answer(move |_: FindCoordinatorRequest| named(of_search.lock().clone().unwrap()))
+        .answer(|request: OffsetCommitRequest| committed(&request, None))
+        .start();
+    *itself.lock() = Some(broker.as_broker(1));
+    let bench = Bench::new(vec![broker.as_broker(1)]);
+    assert!(bench.commit().unwrap()[0].is_ok());
+    assert_eq!(keys(&broker), [(10, 0), (8, 1)]);
+    // Each connection counts its own requests.
+    let received = broker.received();
+    assert!(received.iter().all(|it| it.correlation_id == 0));
+}
+
+#[test]
 fn the_coordinators_registration_decides_about_the_versions_and_whether_it_may_be_asked_for_them() {
     for (registration, served, expected) in [
         (None, (2, 2), &[(8, 1), (9, 1)][..]),

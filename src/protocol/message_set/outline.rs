@@ -17,8 +17,10 @@ const FILLER: [u8; 8] = [0xff; 8];
 pub(crate) struct Outline {
     /// Bytes of the whole entries, which all stand at the front.
     pub(crate) valid_bytes: usize,
-    /// The last offset that the last whole entry takes up; the next fetch is for the offset after it. `None` without a
-    /// whole entry.
+    /// The last offset that a whole entry takes up; the next fetch is for the offset after it. `None` without a whole
+    /// entry.
+    ///
+    /// That of the last entry, unless its offset goes back, which no sound log does.
     pub(crate) last_offset: Option<i64>,
     /// What follows the whole entries.
     pub(crate) end: SetEnd,
@@ -81,7 +83,8 @@ impl Outline {
                     },
                 };
             }
-            last_offset = Some(last);
+            // Unlike Kafka 0.8.2.2: it goes on behind the last one, and fetches again what it has delivered.
+            last_offset = last_offset.max(Some(last));
         }
         Self {
             valid_bytes: entries.position,

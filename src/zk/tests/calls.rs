@@ -1,9 +1,11 @@
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use crossbeam_channel::bounded;
 use socket2::Domain;
 use socket2::Socket;
 use socket2::Type;
@@ -289,12 +291,23 @@ fn calls_wait_for_the_server_to_come_back(mut server: Box<dyn TestZooKeeper>) {
     await_session(&events, SessionEvent::Reconnected);
 }
 
+/// What a call comes back with that may never come back.
+fn within_limit<T: Send + 'static>(
+    client: &Arc<ZkClient>,
+    call: impl FnOnce(&ZkClient) -> T + Send + 'static,
+) -> T {
+    let (done, result) = bounded(1);
+    let client = Arc::clone(client);
+    std::thread::spawn(move || done.send(call(&client)));
+    result.recv_timeout(LIMIT).expect("the call ends")
+}
+
 fn a_call_without_server_ends_at_its_deadline(mut server: Box<dyn TestZooKeeper>) {
     let (client, events) = connect(&*server, 2000);
     server.kill();
     await_session(&events, SessionEvent::Disconnected);
     let begun = Instant::now();
-    let read = client.get("/a").unwrap_err();
+    let read = within_limit(&client, |client| client.get("/a")).unwrap_err();
     assert!(matches!(read, ZkError::Timeout { path } if path == "/a"));
     let elapsed = begun.elapsed();
     assert!(
@@ -305,7 +318,7 @@ fn a_call_without_server_ends_at_its_deadline(mut server: Box<dyn TestZooKeeper>
     server.restart();
     server.pause();
     // Sent or not, the answer cannot come.
-    let write = client.set("/", b"", None).unwrap_err();
+    let write = within_limit(&client, |client| client.set("/", b"", None)).unwrap_err();
     server.resume();
     assert!(
         matches!(&write, ZkError::Timeout { path } | ZkError::ConnectionLost { path } if path == "/"),
@@ -324,7 +337,7 @@ fn a_call_within_the_lease_ends_with_the_lease(mut server: Box<dyn TestZooKeeper
     .unwrap();
     let within = client.within_lease();
     server.pause();
-    let read = within.get("/a").unwrap_err();
+    let read = within_limit(&within, |within| within.get("/a")).unwrap_err();
     assert!(matches!(read, ZkError::Timeout { path } if path == "/a"));
     let late = Instant::now().checked_duration_since(client.lease_ends());
     assert!(

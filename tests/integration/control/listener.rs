@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kafka_zk_consumer::AssignedPartitions;
+use kafka_zk_consumer::ConnectorState;
 use kafka_zk_consumer::ConsumerConnector;
 use kafka_zk_consumer::Error;
 use kafka_zk_consumer::Event;
@@ -222,6 +223,10 @@ fn partitions_that_are_lost_while_the_connector_shuts_down_are_not_called_releas
     connector.set_rebalance_listener(recorder).unwrap();
     let _reading = Reading::start(streams(&connector, "orders", 1));
     cluster.zookeeper().stop();
+    // Before that is noticed the partitions are taken for owned, which they are.
+    wait_until("the connection is lost", || {
+        connector.state() == ConnectorState::Disconnected
+    });
     connector.shutdown();
     let names: Vec<&str> = calls.lock().unwrap().iter().map(|call| call.0).collect();
     assert_eq!(names, ["on_assign", "on_lost"]);

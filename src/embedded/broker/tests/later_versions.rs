@@ -648,3 +648,57 @@ fn what_later_formats_wrote_is_there_in_the_next_life() {
         .collect();
     assert_eq!(offsets.last(), Some(&8));
 }
+
+#[test]
+fn a_fetch_of_ever_so_many_partitions_keeps_nobody_waiting() {
+    // Each was compared with all others while no other client of the broker could be served.
+    let cluster = of_version(BrokerVersion::V2_3);
+    let mut client = Client::of(&cluster, 0);
+    let request = FetchRequest::default();
+    let mut request = (0..40_000).fold(request, |request, partition| {
+        request.fetch(orders(partition), 0, 1000)
+    });
+    assert_eq!(client.ask(&request, 4).partitions.len(), 40_000);
+    request.metadata = FetchMetadata::Full { closing: None };
+    let session_id = client.ask(&request, 7).session_id.unwrap();
+    request.forgotten = (3..40_000).map(orders).collect();
+    request.metadata = FetchMetadata::Incremental {
+        session_id,
+        epoch: 1,
+    };
+    assert_eq!(client.ask(&request, 7).partitions, []);
+}
+
+#[test]
+fn from_0_9_on_nobody_waits_for_a_number_of_replicas() {
+    for version in BrokerVersion::ALL {
+        let cluster = of_version(version);
+        let mut client = Client::of(&cluster, 0);
+        for acks in [2, -2, i16::MIN] {
+            let request = ProduceRequest {
+                acks: RequiredAcks::Replicas(acks),
+                timeout: Duration::from_millis(1),
+                partitions: vec![ProducePartition {
+                    topic_partition: orders(0),
+                    message_set: sent(MessageFormat::V0, None, &["a"]),
+                }],
+                ..ProduceRequest::default()
+            };
+            let outcome = client.ask(&request, 0).partitions.remove(0);
+            let told = (outcome.error, outcome.base_offset.is_some());
+            let expected = match version {
+                BrokerVersion::V0_8_2 => (Some(ErrorCode::RequestTimedOut), true),
+                _ => (Some(ErrorCode::InvalidRequiredAcks), false),
+            };
+            assert_eq!(told, expected, "{version} {acks}");
+        }
+        let described = cluster.describe();
+        let log_end = described.partition("orders", 0).unwrap().log_end;
+        let appended = if version == BrokerVersion::V0_8_2 {
+            3
+        } else {
+            0
+        };
+        assert_eq!(log_end, appended, "{version}");
+    }
+}

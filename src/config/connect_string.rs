@@ -1,6 +1,9 @@
+//! The value of `zookeeper.connect`, taken apart.
+
 use std::hash::BuildHasher;
 use std::hash::Hasher;
 use std::hash::RandomState;
+use std::net::Ipv6Addr;
 
 use crate::cluster::BrokerAddress;
 use crate::error::Error;
@@ -10,7 +13,7 @@ const DEFAULT_PORT: u16 = 2181;
 
 /// `zookeeper.connect`, parsed: `host:port[,host:port][/chroot]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ConnectString {
+pub(crate) struct ConnectString {
     /// At least one.
     hosts: Vec<BrokerAddress>,
     /// Empty, or `/a/b` without a slash at the end.
@@ -19,7 +22,7 @@ pub(super) struct ConnectString {
 
 impl ConnectString {
     /// Forgives blanks around hosts, superfluous commas and doubled slashes.
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let (hosts, chroot) = text.split_at(text.find('/').unwrap_or(text.len()));
         let hosts = hosts
@@ -35,22 +38,22 @@ impl ConnectString {
         Ok(Self { hosts, chroot })
     }
 
-    pub(super) fn chroot(&self) -> &str {
+    pub(crate) fn chroot(&self) -> &str {
         &self.chroot
     }
 
     /// `host:port,host:port`, for messages.
-    pub(super) fn hosts(&self) -> String {
+    pub(crate) fn hosts(&self) -> String {
         let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
         hosts.join(",")
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.hosts.len()
     }
 
     /// The hosts over and over, starting anywhere, so that many clients spread over the servers.
-    pub(super) fn cycle(&self) -> impl Iterator<Item = BrokerAddress> + Send + use<> {
+    pub(crate) fn cycle(&self) -> impl Iterator<Item = BrokerAddress> + Send + use<> {
         let mut hosts = self.hosts.clone();
         let random = RandomState::new().build_hasher().finish();
         let start = usize::try_from(random % 0xffff).unwrap_or(0) % hosts.len().max(1);
@@ -77,9 +80,13 @@ fn parse_host(text: &str) -> Result<BrokerAddress, Error> {
         }
     };
     if !text.starts_with('[') && port.is_some_and(|port| port.contains(':')) {
-        return Err(malformed("an IPv6 address needs brackets"));
+        return Err(malformed(match is_ipv6(text) {
+            true => "an IPv6 address needs brackets",
+            false => "not host:port, of which commas part several",
+        }));
     }
-    if host.is_empty() || host.contains(char::is_whitespace) || host.contains(['[', ']']) {
+    let is_illegal = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '[' | ']');
+    if host.is_empty() || host.contains(is_illegal) {
         return Err(malformed("not a host name"));
     }
     let port = match port {
@@ -92,12 +99,15 @@ fn parse_host(text: &str) -> Result<BrokerAddress, Error> {
     Ok(BrokerAddress::new(host, port))
 }
 
+/// Without its zone, which may be a name.
+fn is_ipv6(text: &str) -> bool {
+    let address = text.split('%').next().unwrap_or(text);
+    address.parse::<Ipv6Addr>().is_ok()
+}
+
 fn parse_chroot(text: &str) -> Result<String, Error> {
     let malformed = |why: &str| refused(format!("chroot `{text}`: {why}"));
-    if text
-        .split_once(',')
-        .is_some_and(|(_, rest)| rest.contains(':'))
-    {
+    if text.contains(',') {
         return Err(malformed("it stands once, after the last host"));
     }
     let mut chroot = String::new();
@@ -167,10 +177,15 @@ mod tests {
             ("a:70000,b:1", "host `a:70000`"),
             (":2181", "host `:2181`"),
             ("::1", "IPv6"),
+            ("fe80::1%eth0", "IPv6"),
+            ("a:1;b:1", "commas"),
+            ("a:1 b:1", "commas"),
+            ("a\0b:1", "not a host name"),
             ("[::1", "bracket"),
             ("[::1]x", "bracket"),
             ("a b:1", "host `a b:1`"),
             ("a:1/kafka,b:1/kafka", "once"),
+            ("a:1/kafka,b", "once"),
             ("a:1/x/../y", "relative"),
             ("a:1/x\u{1}", "control"),
         ] {
