@@ -110,7 +110,8 @@ pub enum Event {
         /// The partitions.
         partitions: Vec<TopicPartition>,
     },
-    /// Partitions were taken from their fetcher, to find their leader again.
+    /// Partitions were taken from their fetcher, to find their leader again. Of a leader that serves no version of a
+    /// request that is known here it is told once, and [`FetchingFrom`](Self::FetchingFrom) tells the end.
     FetchFailed {
         /// The broker that was asked.
         address: BrokerAddress,

@@ -89,14 +89,16 @@ impl Committer {
         })
     }
 
-    /// Commits exactly `offsets`, also of partitions that are not owned.
+    /// Commits exactly `offsets`, also of partitions that are not owned, with one text of `metadata` for each, or none
+    /// at all.
     pub(crate) fn commit(
         &self,
         offsets: &[(TopicPartition, i64)],
+        metadata: Vec<String>,
         attempts: u32,
         stop: &StopSignal,
     ) -> Result<Offsets, Error> {
-        let call = OffsetCall::given(stop);
+        let call = OffsetCall::given(metadata, stop);
         self.attempts(attempts, stop, |writing| {
             Some(self.write(writing, offsets, &call))
         })

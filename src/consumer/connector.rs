@@ -142,6 +142,17 @@ impl ConsumerConnector {
             .commit_owned(self.parts.commit_attempts(), &self.parts.closing.signal())
     }
 
+    /// As [`commit_offsets`](Self::commit_offsets), in one attempt: for a loop that commits again soon anyway.
+    ///
+    /// # Errors
+    /// As [`commit_offsets`](Self::commit_offsets).
+    pub fn commit_offsets_once(&self) -> Result<Vec<(TopicPartition, i64)>, Error> {
+        self.check_open()?;
+        self.parts
+            .committer
+            .commit_owned(1, &self.parts.closing.signal())
+    }
+
     /// Commits exactly these offsets, each the next one to read, also of partitions that this member does
     /// not own. What the streams count as consumed does not change, and a later
     /// [`commit_offsets`](Self::commit_offsets) or automatic commit overwrites it.
@@ -153,11 +164,36 @@ impl ConsumerConnector {
         &self,
         offsets: impl IntoIterator<Item = (TopicPartition, i64)>,
     ) -> Result<Vec<(TopicPartition, i64)>, Error> {
+        self.commit_given(&offsets.into_iter().collect::<Vec<_>>(), Vec::new())
+    }
+
+    /// As [`commit_offsets_for`](Self::commit_offsets_for), and Kafka remembers a text beside each offset, which
+    /// [`SimpleConsumer::fetch_offsets`](crate::SimpleConsumer::fetch_offsets) tells. ZooKeeper has no place for it.
+    ///
+    /// # Errors
+    /// As [`commit_offsets_for`](Self::commit_offsets_for). Brokers refuse a text of more than
+    /// `offset.metadata.max.bytes` with [`ErrorCode::OffsetMetadataTooLarge`](crate::ErrorCode::OffsetMetadataTooLarge).
+    pub fn commit_offsets_with_metadata(
+        &self,
+        offsets: impl IntoIterator<Item = (TopicPartition, i64, String)>,
+    ) -> Result<Vec<(TopicPartition, i64)>, Error> {
+        let offsets = offsets.into_iter();
+        let (offsets, metadata): (Vec<_>, Vec<_>) = offsets
+            .map(|(partition, offset, metadata)| ((partition, offset), metadata))
+            .unzip();
+        self.commit_given(&offsets, metadata)
+    }
+
+    fn commit_given(
+        &self,
+        offsets: &[(TopicPartition, i64)],
+        metadata: Vec<String>,
+    ) -> Result<Vec<(TopicPartition, i64)>, Error> {
         self.check_open()?;
-        let offsets: Vec<(TopicPartition, i64)> = offsets.into_iter().collect();
         offsets.iter().try_for_each(check_offset)?;
         self.parts.committer.commit(
-            &offsets,
+            offsets,
+            metadata,
             self.parts.commit_attempts(),
             &self.parts.closing.signal(),
         )

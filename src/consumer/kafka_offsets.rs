@@ -192,7 +192,9 @@ impl OffsetStore for KafkaOffsets {
         if offsets.is_empty() {
             return Ok(Vec::new());
         }
-        let results = self.channel.commit(offsets, &self.end(call));
+        let results = self
+            .channel
+            .commit(offsets, call.metadata(), &self.end(call));
         let results = results.map_err(|error| Self::told(error, call))?;
         let stored = results.iter().filter(|result| result.is_ok()).count();
         self.stats

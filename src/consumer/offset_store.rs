@@ -83,6 +83,8 @@ pub struct OffsetCall {
     stop: StopSignal,
     session: Option<i64>,
     is_given: bool,
+    /// In the order of the offsets; empty where nobody has named any.
+    metadata: Vec<String>,
 }
 
 impl OffsetCall {
@@ -91,13 +93,15 @@ impl OffsetCall {
             stop: stop.clone(),
             session,
             is_given: false,
+            metadata: Vec::new(),
         }
     }
 
-    /// A commit of offsets that the application has named itself.
-    pub(crate) fn given(stop: &StopSignal) -> Self {
+    /// A commit of offsets that the application has named itself, each with what it wants to remember.
+    pub(crate) fn given(metadata: Vec<String>, stop: &StopSignal) -> Self {
         Self {
             is_given: true,
+            metadata,
             ..Self::new(None, stop)
         }
     }
@@ -118,6 +122,13 @@ impl OffsetCall {
     /// Waits for `time`. `false`, and at once, when the call [is cancelled](Self::is_cancelled).
     pub fn pause(&self, time: Duration) -> bool {
         self.stop.pause(time)
+    }
+
+    /// What the application wants to have remembered beside the offsets
+    /// ([`commit_offsets_with_metadata`](crate::ConsumerConnector::commit_offsets_with_metadata)): one text for each,
+    /// in the order of the offsets; of all other commits nothing.
+    pub fn metadata(&self) -> &[String] {
+        &self.metadata
     }
 
     /// Whether the application has named the offsets itself, so that they are written whatever was written before.

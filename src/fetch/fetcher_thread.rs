@@ -239,6 +239,9 @@ impl Fetcher {
             .fetch_into(session, &mut wanted, &mut answers);
         let handled = answers.finish(outcome.as_ref().ok().copied());
         self.take_turns(&asked_for, &handled.delivered);
+        if outcome.is_ok() {
+            self.tell_served();
+        }
         match outcome {
             // Whoever is not made to wait by the broker would ask again at once, and for ever.
             Ok(_) if handled.is_nothing() => {
@@ -292,27 +295,60 @@ impl Fetcher {
                     .collect(),
                 reason,
             });
-            let lost: HashSet<_> = infos.iter().map(Arc::as_ptr).collect();
-            self.shared
-                .partitions
-                .lock()
-                .retain(|info| !lost.contains(&Arc::as_ptr(info)));
-            self.context.leaderless.add(infos);
+            self.let_go(infos);
         }
     }
 
+    fn let_go(&self, infos: Vec<Arc<PartitionTopicInfo>>) {
+        let lost: HashSet<_> = infos.iter().map(Arc::as_ptr).collect();
+        self.shared
+            .partitions
+            .lock()
+            .retain(|info| !lost.contains(&Arc::as_ptr(info)));
+        self.context.leaderless.add(infos);
+    }
+
     /// A request failed as a whole: its partitions go to the leader finder, and the broker gets a rest (D50).
+    ///
+    /// That a broker serves nothing that is known here is told once: it stays so until somebody changes the broker.
     fn give_up_all(&self, infos: Vec<Arc<PartitionTopicInfo>>, error: &Error, stop: &StopSignal) {
         let reason = error.chain();
+        let leaderless = &self.context.leaderless;
+        let is_of_no_use = matches!(error, Error::UnsupportedVersion { .. });
+        let (told, known): (Vec<_>, Vec<_>) =
+            infos.into_iter().partition(|info| match is_of_no_use {
+                true => leaderless.note_unserved(info.topic_partition(), &reason),
+                false => true,
+            });
+        if !is_of_no_use {
+            leaderless.note_served(told.iter().map(topic_partition));
+        }
         self.context.metadata.request_refresh();
+        self.let_go(known);
         self.give_up(
-            infos
-                .into_iter()
+            told.into_iter()
                 .map(|info| (info, reason.clone()))
                 .collect(),
         );
         stop.pause(self.context.config.refresh_leader_backoff());
     }
+
+    /// Says of partitions whose leader was of no use that they are fetched now.
+    fn tell_served(&self) {
+        let partitions = self.shared.partitions.lock();
+        let all = partitions.iter().map(topic_partition);
+        let partitions = self.context.leaderless.note_served(all);
+        if !partitions.is_empty() {
+            let broker = self.broker.clone();
+            self.context
+                .events
+                .send(Event::FetchingFrom { broker, partitions });
+        }
+    }
+}
+
+fn topic_partition(info: &Arc<PartitionTopicInfo>) -> &TopicPartition {
+    info.topic_partition()
 }
 
 /// Hands the partitions of a fetcher that panics to the leader finder, which starts another one (D24).

@@ -83,10 +83,12 @@ impl LeaderFinder {
                 .manager
                 .place(info, broker, view.broker_version(broker.id))
             {
+                // Nothing is fetched yet from one that was of no use the last time.
+                Ok(()) if self.context.leaderless.is_unserved(topic_partition) => {}
                 Ok(()) => placed
                     .entry(broker.clone())
                     .or_default()
-                    .push(info.topic_partition().clone()),
+                    .push(topic_partition.clone()),
                 Err(error) => {
                     self.context.leaderless.add([Arc::clone(info)]);
                     outcome = Err(error);

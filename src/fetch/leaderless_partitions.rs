@@ -20,6 +20,8 @@ use crate::thread::StopSignal;
 #[derive(Debug)]
 pub(crate) struct LeaderlessPartitions {
     partitions: Mutex<BTreeMap<TopicPartition, Arc<PartitionTopicInfo>>>,
+    /// Those whose leader serves no version of a request that is known here, with what was told of it.
+    unserved: Mutex<BTreeMap<TopicPartition, String>>,
     token: Sender<()>,
     added: Receiver<()>,
 }
@@ -29,6 +31,7 @@ impl LeaderlessPartitions {
         let (token, added) = bounded(1);
         Arc::new(Self {
             partitions: Mutex::default(),
+            unserved: Mutex::default(),
             token,
             added,
         })
@@ -68,6 +71,32 @@ impl LeaderlessPartitions {
 
     pub(crate) fn clear(&self) {
         self.partitions.lock().clear();
+        self.unserved.lock().clear();
+    }
+
+    /// Notes that the leader of a partition is of no use. `false` if that was known.
+    pub(crate) fn note_unserved(&self, of: &TopicPartition, reason: &str) -> bool {
+        let mut unserved = self.unserved.lock();
+        let known = unserved.insert(of.clone(), reason.to_owned());
+        known.as_deref() != Some(reason)
+    }
+
+    /// Whether the leader of a partition was of no use when it was last asked.
+    pub(crate) fn is_unserved(&self, of: &TopicPartition) -> bool {
+        self.unserved.lock().contains_key(of)
+    }
+
+    /// Notes that a leader has another answer for these. Returns those for which that is news.
+    pub(crate) fn note_served<'a>(
+        &self,
+        partitions: impl Iterator<Item = &'a TopicPartition>,
+    ) -> Vec<TopicPartition> {
+        let mut unserved = self.unserved.lock();
+        if unserved.is_empty() {
+            return Vec::new();
+        }
+        let served = partitions.filter(|of| unserved.remove(*of).is_some());
+        served.cloned().collect()
     }
 
     /// Waits until there are partitions. `false` at the stop.

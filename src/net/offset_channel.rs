@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::iter;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +106,8 @@ impl OffsetChannel {
         }
     }
 
-    /// Stores offsets, each with its own result, in the order of the arguments.
+    /// Stores offsets, each with its own result, in the order of the arguments. Offsets beyond the end of `metadata`
+    /// have none.
     ///
     /// # Errors
     ///
@@ -114,16 +116,22 @@ impl OffsetChannel {
     pub(crate) fn commit(
         &self,
         offsets: &[(TopicPartition, i64)],
+        metadata: &[String],
         end: &CallEnd,
     ) -> Result<Vec<Result<(), Error>>, Error> {
-        let partitions = offsets
-            .iter()
-            .map(|(topic_partition, offset)| OffsetCommitPartition {
-                topic_partition: topic_partition.clone(),
-                offset: *offset,
-                timestamp: None,
-                metadata: Some(String::new()),
-            });
+        let metadata = metadata.iter().cloned().chain(iter::repeat(String::new()));
+        let partitions =
+            offsets
+                .iter()
+                .zip(metadata)
+                .map(
+                    |((topic_partition, offset), metadata)| OffsetCommitPartition {
+                        topic_partition: topic_partition.clone(),
+                        offset: *offset,
+                        timestamp: None,
+                        metadata: Some(metadata),
+                    },
+                );
         let request = OffsetCommitRequest {
             group: self.options.group.clone(),
             partitions: partitions.collect(),

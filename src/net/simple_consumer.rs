@@ -81,6 +81,7 @@ impl Default for SimpleConsumerOptions {
 /// [`Error::UnsupportedVersion`].
 pub struct SimpleConsumer {
     address: BrokerAddress,
+    broker_version: BrokerVersion,
     socket_timeout: Duration,
     canceller: Canceller,
     /// Held during a whole request: one connection serves one request at a time.
@@ -141,6 +142,7 @@ impl SimpleConsumer {
                 .of_version(options.broker_version),
             ),
             address,
+            broker_version: options.broker_version,
             socket_timeout: options.socket_timeout,
             canceller,
         })
@@ -448,5 +450,6 @@ impl FetchSink for Watched<'_> {
     }
 }
 
+mod group_offsets;
 #[cfg(test)]
 mod tests;

@@ -278,6 +278,29 @@ fn the_tests_that_the_catalogue_names_exist() {
 }
 
 #[test]
+fn each_key_of_the_original_stands_in_the_document_of_the_migration() {
+    // It named those only that have another effect here, so that nobody saw which of the others had been thought of.
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let keys = fs::read_to_string(docs.join("configuration.md")).unwrap();
+    let migration = fs::read_to_string(docs.join("migration.md")).unwrap();
+    let (_, keys) = keys.split_once("\n## Kafka's keys\n").unwrap();
+    let (keys, _) = keys.split_once("\n## ").unwrap();
+    let keys = keys.lines().filter_map(|line| line.strip_prefix("| `"));
+    let keys: Vec<&str> = keys.filter_map(|line| line.split('`').next()).collect();
+    assert_eq!(keys.len(), 29);
+    let is_named = |key: &str| {
+        let named = |rest| migration.contains(&format!("`{key}{rest}"));
+        named("`") || named("=")
+    };
+    let complaints: Vec<String> = keys
+        .into_iter()
+        .filter(|key| !is_named(key))
+        .map(str::to_owned)
+        .collect();
+    assert_none(&complaints);
+}
+
+#[test]
 fn every_scenario_is_on_a_list() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let lists = fs::read_to_string(folder.join("mod.rs")).unwrap();

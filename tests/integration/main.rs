@@ -53,6 +53,8 @@ mod offset_stores;
 #[cfg(feature = "embedded")]
 mod offsets;
 #[cfg(feature = "embedded")]
+mod offsets_by_hand;
+#[cfg(feature = "embedded")]
 mod offsets_in_kafka;
 #[allow(dead_code, reason = "its main")]
 #[cfg(feature = "embedded")]

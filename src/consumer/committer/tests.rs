@@ -121,7 +121,8 @@ impl Bench {
     }
 
     fn commit(&self, offsets: &[(TopicPartition, i64)]) -> Result<Offsets, Error> {
-        self.committer.commit(offsets, 1, &self.stop.signal())
+        self.committer
+            .commit(offsets, Vec::new(), 1, &self.stop.signal())
     }
 
     fn written(&self) -> Offsets {

@@ -94,7 +94,7 @@ impl Bench {
     }
 
     fn commit(&self) -> Result<Vec<Result<(), Error>>, Error> {
-        self.channel.commit(&[(partition(0), 7)], &self.end())
+        self.channel.commit(&[(partition(0), 7)], &[], &self.end())
     }
 
     fn fetch(&self) -> Result<Vec<Result<Option<i64>, Error>>, Error> {
@@ -533,7 +533,7 @@ fn nothing_is_sent_for_who_is_not_entitled_and_a_wait_ends_with_the_right() {
         stop: bench.stopper.signal(),
         is_entitled: Arc::new(move || asked.load(Ordering::Relaxed)),
     };
-    let commit = || bench.channel.commit(&[(partition(0), 7)], &end);
+    let commit = || bench.channel.commit(&[(partition(0), 7)], &[], &end);
     std::thread::scope(|scope| {
         let call = scope.spawn(commit);
         while keeper.received().is_empty() {
@@ -576,7 +576,7 @@ fn each_partition_has_its_own_answer_and_a_missing_one_is_an_error() {
     assert!(lacking.to_string().ends_with("lacks orders/1"), "{lacking}");
 
     let offsets = [(partition(0), 1), (partition(1), 2)];
-    let results = bench.channel.commit(&offsets, &bench.end()).unwrap();
+    let results = bench.channel.commit(&offsets, &[], &bench.end()).unwrap();
     let refused = results[0].as_ref().unwrap_err();
     assert!(!refused.is_retriable(), "{refused}");
     assert!(results[1].is_ok());
@@ -594,6 +594,6 @@ fn a_partition_that_is_named_twice_has_its_answer_twice() {
     let guide = guide(vec![named(keeper.as_broker(5))]);
     let bench = Bench::new(vec![guide.as_broker(1)]);
     let offsets = [(partition(0), 1), (partition(0), 2)];
-    let results = bench.channel.commit(&offsets, &bench.end()).unwrap();
+    let results = bench.channel.commit(&offsets, &[], &bench.end()).unwrap();
     assert!(results.iter().all(Result::is_ok), "{results:?}");
 }
