@@ -49,7 +49,7 @@ pub(crate) struct StreamContext {
 /// Iterating blocks until there is a message, and ends when the connector is shut down. Messages of one
 /// partition come in order; one stream may mix partitions. A stream belongs to one application thread at a
 /// time; different streams are independent: one that is not read holds back its own partitions only. The member
-/// keeps the partitions of a stream that is dropped ([`Event::StreamDropped`](crate::Event::StreamDropped)), so shut
+/// keeps the partitions of a stream that is dropped ([`Event::StreamDropped`]), so shut
 /// the connector down to leave them to others.
 ///
 /// A message counts as consumed, and its offset may be committed, when the application *comes back*: with
