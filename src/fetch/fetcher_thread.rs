@@ -335,14 +335,16 @@ impl Fetcher {
 
     /// Says of partitions whose leader was of no use that they are fetched now.
     fn tell_served(&self) {
-        let partitions = self.shared.partitions.lock();
-        let all = partitions.iter().map(topic_partition);
-        let partitions = self.context.leaderless.note_served(all);
-        if !partitions.is_empty() {
-            let broker = self.broker.clone();
-            self.context
-                .events
-                .send(Event::FetchingFrom { broker, partitions });
+        let served = {
+            let partitions = self.shared.partitions.lock();
+            let all = partitions.iter().map(topic_partition);
+            self.context.leaderless.note_served(all)
+        };
+        if !served.is_empty() {
+            self.context.events.send(Event::FetchingFrom {
+                broker: self.broker.clone(),
+                partitions: served,
+            });
         }
     }
 }
