@@ -133,7 +133,7 @@ impl Consumption<'_> {
                     self.silence.while_busy(write);
                 }
                 Some(Err(StreamError::Timeout)) => {
-                    if self.silence.is_over_the_limit() {
+                    if self.silence.is_over_the_limit() || self.output_is_closed() {
                         self.ending.end();
                     }
                 }
@@ -169,6 +169,15 @@ impl Consumption<'_> {
                 .ending
                 .fail(Failure::runtime("writing to standard output", &error)),
         }
+    }
+
+    /// Looked at while nothing comes; otherwise the write tells.
+    fn output_is_closed(&self) -> bool {
+        let closed = self.output.is_closed();
+        if closed {
+            log::info!("standard output is closed");
+        }
+        closed
     }
 
     fn report(&self, error: &StreamError) {

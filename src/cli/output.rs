@@ -1,11 +1,17 @@
 //! Where the lines go.
 
 use std::io;
+use std::io::Stdout;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::event::poll;
 
 use crate::cli::message_format::MessageFormat;
 use crate::cli::message_format::Record;
@@ -26,6 +32,19 @@ pub(crate) struct Output<W> {
 pub(crate) struct Written {
     pub(crate) messages: usize,
     pub(crate) result: io::Result<()>,
+}
+
+impl Output<Stdout> {
+    /// Whether its reader has gone. Only a write would tell otherwise, and there may be nothing to write for hours.
+    pub(crate) fn is_closed(&self) -> bool {
+        let sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        let mut asked = [PollFd::new(&*sink, PollFlags::empty())];
+        match poll(&mut asked, Some(&Timespec::default())) {
+            Ok(_) => asked.iter().any(|fd| fd.revents().intersects(gone)),
+            Err(_) => false,
+        }
+    }
 }
 
 impl<W: Write> Output<W> {

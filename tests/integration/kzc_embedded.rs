@@ -722,6 +722,22 @@ fn a_closed_pipe_ends_consume_quietly_and_what_was_not_written_does_not_count() 
 }
 
 #[test]
+fn a_closed_pipe_ends_consume_also_while_no_messages_come() {
+    // `kzc consume ... | head -1` had printed its line, and hung until somebody wrote to the topic.
+    let cluster = EmbeddedCluster::builder()
+        .topic("orders", 1, 1)
+        .start()
+        .unwrap();
+    cluster.produce("orders", 0, ["one", "two"]).unwrap();
+    let mut running = consuming(&cluster);
+    let mut lines = BufReader::new(running.child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "one");
+    drop(lines);
+    assert_eq!(running.end(), 0);
+    assert_eq!(running.stderr(), "Processed a total of 2 messages\n");
+}
+
+#[test]
 fn a_whitelist_is_read_to_the_ends_of_its_topics() {
     let cluster = EmbeddedCluster::builder()
         .topic("orders-eu", 2, 1)
