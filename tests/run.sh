@@ -29,7 +29,9 @@ main() {
         step cargo test
         return
     fi
-    step cargo test --features real-brokers --lib --bins --test integration
+    step cargo test --features real-brokers --lib --bins
+    # More than there are processors: most of them wait most of the time.
+    step cargo test --features real-brokers --test integration -- --test-threads=4
     step cargo test --features real-brokers --doc
     step tests/readme.sh
     # Two at a time: each of them runs several JVMs.
