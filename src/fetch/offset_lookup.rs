@@ -1,6 +1,7 @@
 //! Finds offsets by time, asking the leaders of the partitions.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::cluster::Broker;
 use crate::cluster::TopicPartition;
@@ -24,8 +25,8 @@ const FILE_TIME_ERROR_MS: i64 = 1000;
 /// The version of ListOffsets that goes by the times of files.
 const VERSION_OF_FILES: i16 = 0;
 
-/// No bound on the version.
-const HIGHEST_VERSION: i16 = i16::MAX;
+/// Whichever is the highest.
+const ANY_VERSION: RangeInclusive<i16> = ListOffsetsRequest::VERSIONS;
 
 /// Offsets by partition.
 type Offsets = BTreeMap<TopicPartition, i64>;
@@ -136,7 +137,7 @@ impl LeaderLookup<'_> {
         let mut ends = Vec::new();
         let mut behind_all = Vec::new();
         let mut by_files = Vec::new();
-        for (of, time, place) in self.ask(wanted, HIGHEST_VERSION)? {
+        for (of, time, place) in self.ask(wanted, ANY_VERSION)? {
             match place {
                 Place::At(offset) => drop(found.insert(of, offset)),
                 Place::BeforeAll => ends.push((of, OffsetTime::Earliest)),
@@ -144,13 +145,13 @@ impl LeaderLookup<'_> {
                 Place::FilesOnly => by_files.push((of, time)),
             }
         }
-        for (of, _, place) in self.ask(by_files, VERSION_OF_FILES)? {
+        for (of, _, place) in self.ask(by_files, VERSION_OF_FILES..=VERSION_OF_FILES)? {
             match place {
                 Place::At(offset) => drop(found.insert(of, offset)),
                 _ => ends.push((of, OffsetTime::Earliest)),
             }
         }
-        for (of, _, place) in self.ask(ends, HIGHEST_VERSION)? {
+        for (of, _, place) in self.ask(ends, ANY_VERSION)? {
             found.insert(of.clone(), self.end(&of, place)?);
         }
         self.find_behind_all(behind_all, found)
@@ -166,10 +167,10 @@ impl LeaderLookup<'_> {
         let latest = wanted
             .iter()
             .map(|(of, _)| (of.clone(), OffsetTime::Latest));
-        for (of, _, place) in self.ask(latest.collect(), HIGHEST_VERSION)? {
+        for (of, _, place) in self.ask(latest.collect(), ANY_VERSION)? {
             found.insert(of.clone(), self.end(&of, place)?);
         }
-        for (of, _, place) in self.ask(wanted, HIGHEST_VERSION)? {
+        for (of, _, place) in self.ask(wanted, ANY_VERSION)? {
             if let Place::At(offset) = place {
                 found.insert(of, offset);
             }
@@ -184,7 +185,7 @@ impl LeaderLookup<'_> {
         }
     }
 
-    /// One request, in version `most` or less.
+    /// One request, in one of the versions `ours`.
     ///
     /// Version 0 knows when the files of a log were last written, and names the beginning of the newest file that was
     /// not written to after the time: of a file of older messages, never behind the first message of that time. From
@@ -192,12 +193,12 @@ impl LeaderLookup<'_> {
     fn ask(
         &self,
         wanted: Vec<(TopicPartition, OffsetTime)>,
-        most: i16,
+        ours: RangeInclusive<i16>,
     ) -> Result<Vec<(TopicPartition, OffsetTime, Place)>, Error> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let (version, response) = self.consumer.offsets_by_version(most, |version| {
+        let (version, response) = self.consumer.offsets_by_version(ours, |version| {
             let request = ListOffsetsRequest::default();
             wanted.iter().fold(request, |request, (of, time)| {
                 request.list(of.clone(), asked_for(*time, version))

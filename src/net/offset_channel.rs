@@ -93,7 +93,6 @@ pub(crate) struct OffsetChannel {
 struct Coordinator {
     broker: Broker,
     channel: RequestChannel,
-    version: BrokerVersion,
 }
 
 impl OffsetChannel {
@@ -217,7 +216,9 @@ impl OffsetChannel {
         if coordinator.channel.has_stale_connection() {
             coordinator = self.coordinator(coordinator.broker, end)?;
         }
-        let version = coordinator.version_of::<Q>(versions)?;
+        // Who keeps offsets is 0.8.2 at least.
+        let channel = &mut coordinator.channel;
+        let version = channel.common_or_lowest_version_of::<Q>(versions)?;
         let address = coordinator.broker.address.clone();
         log::debug!("{} v{version} goes to coordinator {address}", Q::API);
         let response = coordinator.channel.call(request, version)?;
@@ -295,7 +296,6 @@ impl OffsetChannel {
         Ok(Coordinator {
             channel: self.connection(&broker.address).of_version(version),
             broker,
-            version,
         })
     }
 
@@ -320,17 +320,6 @@ impl OffsetChannel {
             reason,
             code,
             source,
-        }
-    }
-}
-
-impl Coordinator {
-    /// The highest of `ours` that it serves. Connects to ask it, where it may be asked.
-    fn version_of<Q: Request>(&mut self, ours: RangeInclusive<i16>) -> Result<i16, Error> {
-        match self.version {
-            // Who keeps offsets is 0.8.2 at least. Whoever is not registered need not be probed: all know the lowest.
-            BrokerVersion::V0_8 | BrokerVersion::Probe => Ok(*ours.start()),
-            BrokerVersion::V0_9 | BrokerVersion::V0_10 => self.channel.common_version_of::<Q>(ours),
         }
     }
 }

@@ -115,6 +115,19 @@ impl RequestChannel {
         served.common::<Q>(ours, self.channel.address())
     }
 
+    /// As [`common_version_of`](Self::common_version_of), but the lowest of `ours` from a broker that is 0.8 or of which
+    /// nothing is known: for requests whose lowest wanted version is served by all that serve any, so that there is
+    /// nothing to probe for.
+    pub(super) fn common_or_lowest_version_of<Q: Request>(
+        &mut self,
+        ours: RangeInclusive<i16>,
+    ) -> Result<i16, Error> {
+        match self.version {
+            BrokerVersion::V0_8 | BrokerVersion::Probe => Ok(*ours.start()),
+            BrokerVersion::V0_9 | BrokerVersion::V0_10 => self.common_version_of::<Q>(ours),
+        }
+    }
+
     /// The error when the broker answers a request with nothing but `code`.
     pub(super) fn refused(&self, api: &'static str, code: ErrorCode) -> Error {
         Error::Refused {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -81,7 +82,6 @@ impl Default for SimpleConsumerOptions {
 /// [`Error::UnsupportedVersion`].
 pub struct SimpleConsumer {
     address: BrokerAddress,
-    broker_version: BrokerVersion,
     socket_timeout: Duration,
     canceller: Canceller,
     /// Held during a whole request: one connection serves one request at a time.
@@ -142,7 +142,6 @@ impl SimpleConsumer {
                 .of_version(options.broker_version),
             ),
             address,
-            broker_version: options.broker_version,
             socket_timeout: options.socket_timeout,
             canceller,
         })
@@ -239,16 +238,16 @@ impl SimpleConsumer {
         self.call(request)
     }
 
-    /// As [`offsets_before`](Self::offsets_before), in version `most` or less, and with the version that it was: what a
-    /// time means differs, so the request is made for it.
+    /// As [`offsets_before`](Self::offsets_before), in one of the versions `ours`, and with the version that it was: what
+    /// a time means differs, so the request is made for it.
     pub(crate) fn offsets_by_version(
         &self,
-        most: i16,
+        ours: RangeInclusive<i16>,
         request: impl Fn(i16) -> ListOffsetsRequest,
     ) -> Result<(i16, ListOffsetsResponse), Error> {
         self.twice(
             |channel| {
-                let version = channel.common_version::<ListOffsetsRequest>()?.min(most);
+                let version = channel.common_version_of::<ListOffsetsRequest>(ours.clone())?;
                 let response = channel.call(&request(version), version)?;
                 Ok((version, response))
             },

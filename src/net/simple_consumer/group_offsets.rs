@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 
 use crate::config::OffsetsStorage;
 use crate::error::Error;
-use crate::net::broker_version::BrokerVersion;
 use crate::net::simple_consumer::SimpleConsumer;
 use crate::protocol::FindCoordinatorRequest;
 use crate::protocol::FindCoordinatorResponse;
@@ -71,10 +70,7 @@ impl SimpleConsumer {
     ) -> Result<Q::Response, Error> {
         self.twice(
             |channel| {
-                let version = match self.broker_version {
-                    BrokerVersion::V0_8 | BrokerVersion::Probe => *versions.start(),
-                    _ => channel.common_version_of::<Q>(versions.clone())?,
-                };
+                let version = channel.common_or_lowest_version_of::<Q>(versions.clone())?;
                 channel.call(request, version)
             },
             || true,
