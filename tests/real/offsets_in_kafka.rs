@@ -4,15 +4,13 @@ use std::fs;
 use std::fs::File;
 use std::time::Duration;
 
-use kafka_zk_consumer::ConsumerConfigBuilder;
-use kafka_zk_consumer::OffsetsStorage;
 use kafka_zk_consumer::TopicPartition;
 use kafka_zk_consumer::java_hash;
 
 use crate::scenarios::member::InProcess;
 use crate::scenarios::member::Numbers;
 use crate::scenarios::member::Process;
-use crate::scenarios::member::config;
+use crate::scenarios::member::config_in_kafka;
 use crate::scenarios::member::kzc_consume;
 use crate::scenarios::member::numbers;
 use crate::scenarios::member::produce;
@@ -94,16 +92,8 @@ fn each(from: i64, to: i64) -> Numbers {
         .collect()
 }
 
-fn in_kafka(zookeeper: &str) -> ConsumerConfigBuilder {
-    config(zookeeper, GROUP)
-        .offsets_storage(OffsetsStorage::Kafka)
-        .dual_commit_enabled(false)
-        .offsets_channel_backoff(Duration::from_millis(300))
-        .offsets_commit_max_retries(100)
-}
-
 fn read_by_ours(zookeeper: &str, count: usize) -> Numbers {
-    let member = InProcess::join(in_kafka(zookeeper), TOPIC, 1);
+    let member = InProcess::join(config_in_kafka(zookeeper, GROUP), TOPIC, 1);
     wait_until(LIMIT, "all messages", || member.count() >= count);
     numbers(member.leave())
 }
@@ -120,7 +110,7 @@ fn a_member_that_joins_right_after_a_restart_of_its_coordinator_is_not_reset() {
         assert_eq!(read_by_ours(&zookeeper, 300), each(0, 100));
         for round in 1..=3 {
             cluster.broker(0).restart();
-            let member = InProcess::join(in_kafka(&zookeeper), TOPIC, 1);
+            let member = InProcess::join(config_in_kafka(&zookeeper, GROUP), TOPIC, 1);
             cluster.wait_for_leaders(TOPIC);
             let (from, to) = (round * 100, round * 100 + 100);
             produce(&cluster, TOPIC, PARTITIONS, from, to);
@@ -177,7 +167,7 @@ fn lose_the_coordinator(version: KafkaVersion) {
     produce(&cluster, TOPIC, 1, 0, 10);
     let of = TopicPartition::new(TOPIC, 0);
 
-    let connector = connect(in_kafka(&zookeeper).auto_commit_enable(false));
+    let connector = connect(config_in_kafka(&zookeeper, GROUP).auto_commit_enable(false));
     let mut stream = only_stream(&connector, TOPIC);
     let mut commit_next = |next: i64| {
         stream.next_timeout(LIMIT).unwrap().unwrap();
@@ -202,7 +192,7 @@ fn lose_the_coordinator(version: KafkaVersion) {
     connector.shutdown();
     drop(stream);
 
-    let connector = connect(in_kafka(&zookeeper));
+    let connector = connect(config_in_kafka(&zookeeper, GROUP));
     let mut stream = only_stream(&connector, TOPIC);
     let first = stream.next_timeout(LIMIT).unwrap().unwrap();
     assert_eq!(first.offset(), 4);

@@ -17,6 +17,7 @@ use kafka_zk_consumer::AutoOffsetReset;
 use kafka_zk_consumer::ConsumerConfig;
 use kafka_zk_consumer::ConsumerConfigBuilder;
 use kafka_zk_consumer::ConsumerConnector;
+use kafka_zk_consumer::OffsetsStorage;
 use parking_lot::Mutex;
 
 use crate::scenarios::topics_support::Reader;
@@ -44,6 +45,15 @@ pub(crate) fn config(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
         .rebalance_max_retries(20)
         .refresh_leader_backoff(Duration::from_millis(100))
         .auto_offset_reset(AutoOffsetReset::Smallest)
+}
+
+/// The same with the offsets in Kafka only, whose coordinator may restart meanwhile.
+pub(crate) fn config_in_kafka(zookeeper: &str, group: &str) -> ConsumerConfigBuilder {
+    config(zookeeper, group)
+        .offsets_storage(OffsetsStorage::Kafka)
+        .dual_commit_enabled(false)
+        .offsets_channel_backoff(Duration::from_millis(300))
+        .offsets_commit_max_retries(100)
 }
 
 /// The value of message `number` of a partition: tells both, whoever prints it.

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kafka_zk_consumer::ConsumerConfigBuilder;
-use kafka_zk_consumer::OffsetsStorage;
 
 use crate::scenarios::member::InProcess;
 use crate::scenarios::member::Numbers;
 use crate::scenarios::member::Process;
 use crate::scenarios::member::config;
+use crate::scenarios::member::config_in_kafka;
 use crate::scenarios::member::kzc_consume;
 use crate::scenarios::member::numbers;
 use crate::scenarios::member::owners;
@@ -84,13 +84,13 @@ pub(crate) fn offsets_in_kafka_are_gone_on_from_also_after_a_restart_of_their_co
     produce(&cluster, TOPIC, PARTITIONS, 0, 200);
     let mut seen = Numbers::new();
     for stop_after in [1, 77, 150] {
-        let config = in_kafka(&cluster.connect_string());
+        let config = config_in_kafka(&cluster.connect_string(), GROUP);
         for (partition, numbers) in read_some(config, stop_after) {
             seen.entry(partition).or_default().extend(numbers);
         }
         cluster.restart_broker(0);
     }
-    let last = InProcess::join(in_kafka(&cluster.connect_string()), TOPIC, 2);
+    let last = InProcess::join(config_in_kafka(&cluster.connect_string(), GROUP), TOPIC, 2);
     let taken: usize = seen.values().map(Vec::len).sum();
     wait_until(LIMIT, "the rest", || last.count() + taken >= 600);
     cluster.restart_broker(0);
@@ -100,14 +100,6 @@ pub(crate) fn offsets_in_kafka_are_gone_on_from_also_after_a_restart_of_their_co
     }
     assert_eq!(seen, each(0, 200));
     assert_eq!(stored(&cluster.shell()), BTreeMap::new());
-}
-
-fn in_kafka(zookeeper: &str) -> ConsumerConfigBuilder {
-    config(zookeeper, GROUP)
-        .offsets_storage(OffsetsStorage::Kafka)
-        .dual_commit_enabled(false)
-        .offsets_channel_backoff(Duration::from_millis(300))
-        .offsets_commit_max_retries(100)
 }
 
 /// Takes `count` messages with one of two streams, and leaves the group.
