@@ -1,8 +1,6 @@
 //! The clients against recorded answers of a real 0.8.2.2 broker.
 
-use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,29 +28,20 @@ use crate::protocol::ProduceRequest;
 use crate::protocol::Reader;
 use crate::protocol::Request;
 use crate::protocol::RequestHeader;
+use crate::protocol::tests::recorded;
 use crate::thread::StopSignal;
 use crate::thread::Stopper;
-
-fn recorded(name: &str, part: &str) -> Vec<u8> {
-    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    path.extend(["tests", "fixtures", "vectors"]);
-    path.push(format!("{name}.{part}.hex"));
-    let text = fs::read_to_string(&path).unwrap();
-    let digits: Vec<u32> = text.chars().filter_map(|it| it.to_digit(16)).collect();
-    let byte = |pair: &[u32]| u8::try_from(16 * pair[0] + pair[1]).unwrap();
-    digits.chunks(2).map(byte).collect()
-}
 
 /// A broker that expects the recorded request, byte for byte, and gives the recorded answer.
 fn replaying<Q: Request>(name: &'static str) -> FakeBroker {
     FakeBroker::handling::<Q>(move |received, stream| {
-        let request = recorded(name, "request");
+        let request = recorded::frame(name, "request");
         let mut frame = Reader::new(&request[4..]);
         let header = RequestHeader::decode(&mut frame).unwrap();
         assert_eq!(header.api_version, received.header.api_version);
         let body = request.len() - frame.remaining();
         assert_eq!(received.body(), &request[body..]);
-        let mut answer = recorded(name, "response");
+        let mut answer = recorded::frame(name, "response");
         answer[4..8].copy_from_slice(&received.header.correlation_id.to_be_bytes());
         stream.write_all(&answer).unwrap();
         Then::GoOn
@@ -161,7 +150,7 @@ fn no_topic_at_all_asks_for_every_topic() {
 fn messages_for_a_broker_that_does_not_lead_are_refused_with_code_6() {
     let broker = replaying::<ProduceRequest>("k082-produce-v0-not-leader");
     let producer = SyncProducer::new(broker.address(), SyncProducerOptions::default()).unwrap();
-    let recorded = recorded("k082-produce-v0-not-leader", "request");
+    let recorded = recorded::frame("k082-produce-v0-not-leader", "request");
     let mut frame = Reader::new(&recorded[4..]);
     RequestHeader::decode(&mut frame).unwrap();
     let request = ProduceRequest::decode(0, &mut frame).unwrap();

@@ -39,7 +39,7 @@ mod replica;
 mod message_set;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use decode_error::DecodeError;
 pub(crate) use encode_error::EncodeError;

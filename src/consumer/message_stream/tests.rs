@@ -28,6 +28,7 @@ use crate::protocol::MessageSetBuilder;
 use crate::protocol::NewMessage;
 use crate::protocol::Timestamp;
 use crate::protocol::TimestampType;
+use crate::protocol::tests::recorded;
 
 use super::*;
 
@@ -911,10 +912,9 @@ fn batch(codec: Option<Codec>, offsets: impl IntoIterator<Item = i64>) -> Messag
 /// A set that a 3.9.1 broker stored: a committed transaction, an aborted one and a committed one, their markers at
 /// offsets 3, 7 and 9, and other messages between them at 2 and 5.
 fn transactions() -> Vec<u8> {
-    let hex = include_str!("../../../tests/fixtures/vectors/log-3.9-transactions.hex");
-    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.chunks(2).map(byte).collect()
+    recorded::from_hex(include_str!(
+        "../../../tests/fixtures/vectors/log-3.9-transactions.hex"
+    ))
 }
 
 fn offsets(bench: &mut Bench) -> Vec<i64> {

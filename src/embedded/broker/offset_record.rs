@@ -99,6 +99,8 @@ fn without_size(record: Writer) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use crate::protocol::tests::recorded;
+
     use super::*;
 
     fn key() -> OffsetKey {
@@ -168,9 +170,7 @@ mod tests {
     }
 
     fn bytes(hex: &serde_json::Value) -> Option<Vec<u8>> {
-        let hex = hex.as_str()?.as_bytes();
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-        Some(hex.chunks(2).map(|pair| byte(pair).unwrap()).collect())
+        Some(recorded::from_hex(hex.as_str()?))
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -24,28 +23,14 @@ use crate::protocol::ProduceResponse;
 use crate::protocol::Reader;
 use crate::protocol::RequiredAcks;
 use crate::protocol::Response;
+use crate::protocol::tests::recorded;
 
 mod as_0_9_0;
 mod later_versions;
 
-/// The bytes of a recorded frame, its size in front.
-fn recorded(name: &str, side: &str) -> Vec<u8> {
-    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    path.extend([
-        "tests",
-        "fixtures",
-        "vectors",
-        &format!("{name}.{side}.hex"),
-    ]);
-    let hex = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-    digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
-}
-
 /// The message set of the only partition of a recorded fetch response.
 fn recorded_set(name: &str) -> MessageSet {
-    let response = recorded(name, "response");
+    let response = recorded::frame(name, "response");
     let mut body = Reader::new(&response[8..]);
     let response = FetchResponse::decode(0, &mut body).unwrap();
     response.partitions[0].message_set.clone()
@@ -66,7 +51,7 @@ impl Client {
     }
 
     fn send(&mut self, name: &str) {
-        self.send_bytes(&recorded(name, "request"));
+        self.send_bytes(&recorded::frame(name, "request"));
     }
 
     fn send_bytes(&mut self, frame: &[u8]) {
@@ -82,12 +67,18 @@ impl Client {
         Some(frame)
     }
 
+    fn replay_all(&mut self, prefix: &str, names: &[&str]) {
+        for name in names {
+            self.replay(&format!("{prefix}{name}"));
+        }
+    }
+
     /// Asserts that the broker answers as the recorded one did.
     fn replay(&mut self, name: &str) {
         self.send(name);
         let answer = self.receive().unwrap_or_else(|| panic!("{name}: hung up"));
-        let request = recorded(name, "request");
-        let expected = recorded(name, "response");
+        let request = recorded::frame(name, "request");
+        let expected = recorded::frame(name, "response");
         let api_key = request[5];
         assert_eq!(
             meaning(api_key, &answer),
@@ -268,7 +259,7 @@ fn a_fetch_waits_for_the_message_that_comes() {
     client.send("k082-fetch-v0-long-poll-woken");
     fill(&cluster, "wake", "k082-fetch-v0-long-poll-woken");
     let answer = client.receive().unwrap();
-    let expected = recorded("k082-fetch-v0-long-poll-woken", "response");
+    let expected = recorded::frame("k082-fetch-v0-long-poll-woken", "response");
     assert_eq!(meaning(1, &answer), meaning(1, &expected[4..]));
 }
 
@@ -418,6 +409,43 @@ fn a_broker_hangs_up_on_what_it_does_not_know_or_says_nothing_by_its_version() {
     }
 }
 
+/// The exchanges about offsets in ZooKeeper, in the order in which they were recorded.
+const OFFSETS_IN_ZOOKEEPER: [&str; 7] = [
+    "commit-v0",
+    "fetch-v0",
+    "fetch-v0-none",
+    "fetch-v0-unknown-topic",
+    "commit-v0-unknown-topic",
+    "commit-v0-metadata-too-large",
+    "fetch-v0-garbage",
+];
+
+/// The exchanges with the coordinator before anything else has happened.
+const OFFSETS_IN_LOG: [&str; 6] = [
+    "commit-v1",
+    "fetch-v1",
+    "fetch-v1-none",
+    "fetch-v1-unknown-topic",
+    "fetch-v1-unknown-partition",
+    "fetch-v1-all",
+];
+
+/// Commits that were recorded at the end, each of its kind.
+const ODD_COMMITS: [&str; 4] = [
+    "commit-v1-metadata-too-large",
+    "commit-v1-unknown-topic",
+    "commit-v1-generation",
+    "commit-v1-timestamp",
+];
+
+/// What somebody has left in the place of an offset of `group`.
+fn leave_garbage(cluster: &EmbeddedCluster, group: &str) {
+    let session = cluster.zookeeper().local_session();
+    let path = format!("/consumers/{group}/offsets/seg/0");
+    let mode = crate::embedded::CreateMode::Persistent;
+    session.create_with_parents(&path, b"x", mode).unwrap();
+}
+
 /// As in the recordings: broker 0 keeps the offsets of `g2`, and broker 1 those of `g1`.
 fn with_offsets_topic(builder: ClusterBuilder) -> EmbeddedCluster {
     let cluster = cluster(builder.offsets_topic(8, 2));
@@ -451,22 +479,10 @@ fn the_coordinator_is_told_as_recorded() {
 #[test]
 fn offsets_are_stored_in_zookeeper_as_recorded() {
     let cluster = with_offsets_topic(EmbeddedCluster::builder());
-    let session = cluster.zookeeper().local_session();
-    let garbage = "/consumers/g2/offsets/seg/0";
-    let mode = crate::embedded::CreateMode::Persistent;
-    session.create_with_parents(garbage, b"x", mode).unwrap();
+    leave_garbage(&cluster, "g2");
     let mut client = Client::of(&cluster, 0);
-    for name in [
-        "commit-v0",
-        "fetch-v0",
-        "fetch-v0-none",
-        "fetch-v0-unknown-topic",
-        "commit-v0-unknown-topic",
-        "commit-v0-metadata-too-large",
-        "fetch-v0-garbage",
-    ] {
-        client.replay(&format!("k082-offset-{name}"));
-    }
+    client.replay_all("k082-offset-", &OFFSETS_IN_ZOOKEEPER);
+    let session = cluster.zookeeper().local_session();
     let stored = session.get("/consumers/g2/offsets/multi/1").unwrap().0;
     assert_eq!(stored, b"2");
 }
@@ -475,16 +491,7 @@ fn offsets_are_stored_in_zookeeper_as_recorded() {
 fn offsets_are_stored_in_the_log_as_recorded_and_survive_their_coordinator() {
     let cluster = with_offsets_topic(EmbeddedCluster::builder());
     let mut client = Client::of(&cluster, 0);
-    for name in [
-        "commit-v1",
-        "fetch-v1",
-        "fetch-v1-none",
-        "fetch-v1-unknown-topic",
-        "fetch-v1-unknown-partition",
-        "fetch-v1-all",
-    ] {
-        client.replay(&format!("k082-offset-{name}"));
-    }
+    client.replay_all("k082-offset-", &OFFSETS_IN_LOG);
     let mut other = Client::of(&cluster, 1);
     other.replay("k082-offset-fetch-v1-not-coordinator");
     other.replay("k082-offset-commit-v1-not-coordinator");
@@ -508,14 +515,7 @@ fn offsets_are_stored_in_the_log_as_recorded_and_survive_their_coordinator() {
     cluster.restart(0).unwrap();
     cluster.move_leader("__consumer_offsets", 3, 0).unwrap();
     let mut client = Client::of(&cluster, 0);
-    for name in [
-        "commit-v1-metadata-too-large",
-        "commit-v1-unknown-topic",
-        "commit-v1-generation",
-        "commit-v1-timestamp",
-    ] {
-        client.replay(&format!("k082-offset-{name}"));
-    }
+    client.replay_all("k082-offset-", &ODD_COMMITS);
     assert_eq!(end(), 7);
     client.send("k082-offset-commit-v2");
     assert_eq!(client.receive(), None);
@@ -576,7 +576,7 @@ fn a_commit_that_is_not_replicated_is_not_told_to_anybody() {
     assert_eq!(offset_now(), None);
     cluster.set_replicating(1, true).unwrap();
     let answer = client.receive().unwrap();
-    let expected = recorded("k082-offset-commit-v1", "response");
+    let expected = recorded::frame("k082-offset-commit-v1", "response");
     assert_eq!(meaning(8, &answer), meaning(8, &expected[4..]));
     assert_eq!(offset_now(), Some(6));
 }

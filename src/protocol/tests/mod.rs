@@ -5,6 +5,6 @@ mod hostile;
 mod indexed_request;
 mod indexed_response;
 mod indexed_set;
-mod recorded;
+pub(crate) mod recorded;
 mod round_trips;
 mod vectors;

@@ -27,12 +27,7 @@ pub(super) fn all() -> &'static [Vector] {
 
 impl Vector {
     fn load(entry: &Value) -> Self {
-        let bytes = |file: &str| {
-            let hex = entry[file].as_str().map(read).unwrap_or_default();
-            let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
-            let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
-            digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
-        };
+        let bytes = |file: &str| from_hex(&entry[file].as_str().map(read).unwrap_or_default());
         Self {
             request: bytes("request_file"),
             response: bytes("response_file"),
@@ -97,6 +92,18 @@ impl Vector {
             frame => vec![frame.clone()],
         }
     }
+}
+
+/// The bytes of a recorded frame, its size in front; `side` is `request` or `response`.
+pub(crate) fn frame(name: &str, side: &str) -> Vec<u8> {
+    from_hex(&read(&format!("{name}.{side}.hex")))
+}
+
+/// Line ends are passed over.
+pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+    digits.chunks(2).map(|pair| byte(pair).unwrap()).collect()
 }
 
 fn read(file: &str) -> String {
