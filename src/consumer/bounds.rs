@@ -122,11 +122,7 @@ impl Bounds {
             return true;
         }
         let owned = self.ownership.current();
-        for info in owned.infos() {
-            if Arc::ptr_eq(info.queue(), queue) {
-                info.leave();
-            }
-        }
+        owned.infos_of(queue).for_each(|info| info.leave());
         // Between two generations nothing is owned, and nothing is known. What is owned without a session was chosen
         // without the group.
         let is_known = owned.session.is_some() || !owned.partitions.is_empty();
@@ -154,8 +150,7 @@ impl Bounds {
     /// Whether everything that will ever come by `queue` is in it, or was, as far as is known now.
     pub(crate) fn is_all_fetched(&self, queue: &Arc<ChunkQueue>) -> bool {
         let owned = self.ownership.current();
-        let mut own = owned.infos().filter(|it| Arc::ptr_eq(it.queue(), queue));
-        own.all(|info| info.is_all_fetched())
+        owned.infos_of(queue).all(|info| info.is_all_fetched())
     }
 
     pub(crate) fn report(&self) -> Vec<BoundedPartition> {

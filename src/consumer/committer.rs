@@ -1,6 +1,7 @@
 //! Commits, one at a time, of what the member owns.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,15 +225,13 @@ impl Committer {
             return Ok(offsets.to_vec());
         }
         self.count_failures(failed.len());
-        let is_failed =
-            |partition: &TopicPartition| failed.iter().any(|(other, _)| other == partition);
+        let lost: HashSet<&TopicPartition> =
+            failed.iter().map(|(partition, _)| partition).collect();
         let committed = offsets
             .iter()
-            .filter(|(partition, _)| !is_failed(partition));
-        Err(Error::CommitFailed {
-            committed: committed.cloned().collect(),
-            failed,
-        })
+            .filter(|(partition, _)| !lost.contains(partition));
+        let committed = committed.cloned().collect();
+        Err(Error::CommitFailed { committed, failed })
     }
 
     fn count_failures(&self, count: usize) {

@@ -49,8 +49,8 @@ pub(crate) struct StreamContext {
 /// Iterating blocks until there is a message, and ends when the connector is shut down. Messages of one
 /// partition come in order; one stream may mix partitions. A stream belongs to one application thread at a
 /// time; different streams are independent: one that is not read holds back its own partitions only. The member
-/// keeps the partitions of a stream that is dropped ([`Event::StreamDropped`]), so shut
-/// the connector down to leave them to others.
+/// keeps the partitions of a stream that is dropped ([`Event::StreamDropped`]), so shut the connector down to leave
+/// them to others.
 ///
 /// A message counts as consumed, and its offset may be committed, when the application *comes back*: with
 /// the next call on the stream, or by [`mark_consumed`](Self::mark_consumed). What was handed out and not
@@ -380,9 +380,7 @@ impl Drop for MessageStream {
             return;
         }
         let owned = self.context.ownership.current();
-        let unread = owned
-            .infos()
-            .filter(|info| Arc::ptr_eq(info.queue(), &self.queue) && !info.is_done());
+        let unread = owned.infos_of(&self.queue).filter(|info| !info.is_done());
         let partitions: Vec<TopicPartition> =
             unread.map(|info| info.topic_partition().clone()).collect();
         if self.bounds.is_none() || !partitions.is_empty() {

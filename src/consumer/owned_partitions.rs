@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use crate::cluster::TopicPartition;
 use crate::coordination::ConsumerThreadId;
 use crate::error::Error;
+use crate::fetch::ChunkQueue;
 use crate::fetch::PartitionTopicInfo;
 
 /// The partitions of one generation (the original's topic registry). Empty between two generations.
@@ -39,6 +40,15 @@ impl OwnedPartitions {
 
     pub(crate) fn infos(&self) -> impl Iterator<Item = &Arc<PartitionTopicInfo>> {
         self.partitions.values().map(|owned| &owned.info)
+    }
+
+    /// Those of one stream.
+    pub(crate) fn infos_of(
+        &self,
+        queue: &Arc<ChunkQueue>,
+    ) -> impl Iterator<Item = &Arc<PartitionTopicInfo>> {
+        self.infos()
+            .filter(move |info| Arc::ptr_eq(info.queue(), queue))
     }
 
     /// The next offset to read of each partition where it is known: what a commit writes. An unknown
