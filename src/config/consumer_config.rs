@@ -92,8 +92,9 @@ impl ConsumerConfig {
     /// The keys that mean nothing to this crate, sorted; misspelt ones, as a rule. [`build`] logs a warning of each, with
     /// the known key that was probably meant.
     ///
-    /// [`build`]: ConsumerConfigBuilder::build
     /// Keys that start with `external` are the application's own and are left out.
+    ///
+    /// [`build`]: ConsumerConfigBuilder::build
     pub fn unrecognised_keys(&self) -> &[String] {
         &self.unrecognised_keys
     }

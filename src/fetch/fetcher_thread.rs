@@ -314,15 +314,15 @@ impl Fetcher {
     fn give_up_all(&self, infos: Vec<Arc<PartitionTopicInfo>>, error: &Error, stop: &StopSignal) {
         let reason = error.chain();
         let leaderless = &self.context.leaderless;
-        let is_of_no_use = matches!(error, Error::UnsupportedVersion { .. });
-        let (told, known): (Vec<_>, Vec<_>) =
-            infos.into_iter().partition(|info| match is_of_no_use {
-                true => leaderless.note_unserved(info.topic_partition(), &reason),
-                false => true,
-            });
-        if !is_of_no_use {
-            leaderless.note_served(told.iter().map(topic_partition));
-        }
+        let (told, known): (Vec<_>, Vec<_>) = match error {
+            Error::UnsupportedVersion { .. } => infos
+                .into_iter()
+                .partition(|info| leaderless.note_unserved(info.topic_partition(), &reason)),
+            _ => {
+                leaderless.note_served(infos.iter().map(topic_partition));
+                (infos, Vec::new())
+            }
+        };
         self.context.metadata.request_refresh();
         self.let_go(known);
         self.give_up(
