@@ -106,7 +106,6 @@ pub(crate) fn a_log_that_lost_its_start_is_read_from_where_the_rule_says(version
     produce_numbers(&cluster, "orders", 0, 0..20);
     assert_eq!(take(&mut slow_stream, 1), [0]);
 
-    store(&cluster.shell(), "smallest", "1");
     store(&cluster.shell(), "largest", "1");
     for from in (20..1220).step_by(20) {
         produce_numbers(&cluster, "orders", 0, from..from + 20);
@@ -115,11 +114,20 @@ pub(crate) fn a_log_that_lost_its_start_is_read_from_where_the_rule_says(version
         Some(log_start(&cluster)).filter(|start| *start > 300)
     });
 
-    let behind = connect(config(&cluster.connect_string(), "smallest"));
-    let numbers = take(&mut only_stream(&behind, "orders"), 100);
-    assert!(numbers[0] >= start, "{start} {numbers:?}");
-    assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
-    shut_down(&behind);
+    for round in 0.. {
+        let first = log_start(&cluster);
+        let group = format!("smallest-{round}");
+        store(&cluster.shell(), &group, "1");
+        let behind = connect(config(&cluster.connect_string(), &group));
+        let numbers = take(&mut only_stream(&behind, "orders"), 100);
+        shut_down(&behind);
+        // The start may have moved on under the reader, who then rightly goes on there.
+        if log_start(&cluster) == first {
+            assert!(numbers[0] >= first, "{first} {numbers:?}");
+            assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
+            break;
+        }
+    }
 
     let end =
         config(&cluster.connect_string(), "largest").auto_offset_reset(AutoOffsetReset::Largest);
